@@ -1,0 +1,265 @@
+"""From a reference to all that it reaches, through Python modules and CUDA files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.sources.cuda import CudaFile, parse_cuda
+from kernels.sources.python import WHOLE, PythonModule, Symbol, parse_module
+
+CUDA_SUFFIXES = (".cu", ".cuh")
+_REFERENCE = re.compile(r"^[\w./]+:\w+$")
+
+
+def project_root() -> Path:
+    """The folder that holds `kernels/`, `cuda/` and `docs/`: `KERNEL_LESSONS_ROOT`, or where this package lies."""
+    named = os.environ.get("KERNEL_LESSONS_ROOT")
+    return Path(named) if named else Path(__file__).resolve().parents[2]
+
+
+@lru_cache(maxsize=1024)
+def _read_python(path: str, mtime_ns: int, size: int, module: str) -> PythonModule:
+    text = Path(path).read_text(encoding="utf-8")
+    return parse_module(text, module, is_package=Path(path).name == "__init__.py")
+
+
+@lru_cache(maxsize=256)
+def _read_cuda(path: str, mtime_ns: int, size: int) -> CudaFile:
+    return parse_cuda(Path(path).read_text(encoding="utf-8"))
+
+
+class Sources:
+    """One consistent look at the project's sources. Make a new one after files may have changed."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or project_root()
+        self._modules: dict[str, PythonModule | None] = {}
+        self._cuda: dict[str, CudaFile] | None = None
+        self._reached: dict[tuple[str, str], dict[str, str]] = {}
+
+    def fingerprint(self, references: Iterable[str]) -> str:
+        """Sixteen hex digits for everything that the references reach together."""
+        digest = hashlib.sha256()
+        for name, value in self.explain(references).items():
+            digest.update(f"{name}={value}\n".encode())
+        return digest.hexdigest()[:16]
+
+    def explain(self, references: Iterable[str]) -> dict[str, str]:
+        """Every reached symbol with the hash of its own text, sorted by name.
+
+        Raises:
+            KeyError: a reference names no module, file or symbol of the project.
+        """
+        found: dict[str, str] = {}
+        for reference in references:
+            place, _, name = reference.rpartition(":")
+            if place.endswith(CUDA_SUFFIXES):
+                self._check_cuda(place, name)
+                self._walk(
+                    [("cuda", name), *([("cuda", f"launch_{name}")] if self._cuda_symbol(f"launch_{name}") else [])],
+                    found,
+                )
+            else:
+                self._check_python(place, name)
+                self._walk([(place, name)], found)
+        return dict(sorted(found.items()))
+
+    def explain_code(self, code: str, modules: Iterable[str] = ()) -> dict[str, str]:
+        """What a piece of page code reaches. `modules` were really imported while it ran.
+
+        A module that was imported but that the text never leads to (a name built at run time, say) counts whole.
+        """
+        found: dict[str, str] = {}
+        parsed = parse_module(code, "__page__", is_package=False)
+        for symbol in [*parsed.symbols.values(), parsed.effects]:
+            self._walk(self._targets(symbol, parsed), found)
+        for module, name in parsed.imports.values():
+            self._walk([(module, name)] if name != WHOLE else [], found)
+        led_to = {name.partition(":")[0] for name in found} | {target[0] for target in parsed.imports.values()}
+        for module in modules:
+            if module not in led_to and not self._is_plumbing(module, led_to):
+                self._walk([(module, WHOLE)], found)
+        return dict(sorted(found.items()))
+
+    def module_file(self, module: str) -> Path | None:
+        """The file of a project module, or None where the module is not the project's."""
+        if not re.fullmatch(r"[A-Za-z_][\w.]*", module):
+            return None
+        base = self.root.joinpath(*module.split("."))
+        for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+            if candidate.is_file():
+                return candidate
+        return None
+
+    def cuda_files(self) -> dict[str, CudaFile]:
+        """Every parsed file of `cuda/`, by its path from the root."""
+        if self._cuda is None:
+            self._cuda = {}
+            for path in sorted((self.root / "cuda").glob("*")):
+                if path.suffix in CUDA_SUFFIXES:
+                    stat = path.stat()
+                    self._cuda[f"cuda/{path.name}"] = _read_cuda(str(path), stat.st_mtime_ns, stat.st_size)
+        return self._cuda
+
+    def _is_plumbing(self, module: str, led_to: set[str]) -> bool:
+        """Modules imported only because a reached one lies beneath them or imports from them by name."""
+        parsed = self._module(module)
+        return (
+            parsed is None or any(name.startswith(module + ".") for name in led_to) or self._imported_by(module, led_to)
+        )
+
+    def _imported_by(self, module: str, led_to: set[str]) -> bool:
+        """Imported by the text of a reached module: what is used of it was followed symbol by symbol."""
+        frontier, seen = set(led_to), set()
+        while frontier:
+            name = frontier.pop()
+            seen.add(name)
+            parsed = self._module(name)
+            if parsed is None:
+                continue
+            mentioned = [*parsed.imports.values()]
+            for symbol in parsed.symbols.values():
+                mentioned += symbol.imports.values()
+            for base, attribute in mentioned:
+                for candidate in (base, f"{base}.{attribute}"):
+                    if candidate == module:
+                        return True
+                    if candidate not in seen and self.module_file(candidate):
+                        frontier.add(candidate)
+        return False
+
+    def _module(self, module: str) -> PythonModule | None:
+        if module not in self._modules:
+            path = self.module_file(module)
+            if path is None:
+                self._modules[module] = None
+            else:
+                stat = path.stat()
+                self._modules[module] = _read_python(str(path), stat.st_mtime_ns, stat.st_size, module)
+        return self._modules[module]
+
+    def _walk(self, targets: list[tuple[str, str]], found: dict[str, str]) -> None:
+        pending = list(targets)
+        while pending:
+            place, name = pending.pop()
+            if place == "cuda":
+                pending += self._visit_cuda(name, found)
+            else:
+                pending += self._visit_python(place, name, found)
+
+    def _visit_python(self, module: str, name: str, found: dict[str, str]) -> list[tuple[str, str]]:
+        parsed = self._module(module)
+        if parsed is None:
+            return []
+        if name == WHOLE:
+            return [(module, each) for each in parsed.symbols if f"{module}:{each}" not in found] or (
+                self._visit_effects(module, parsed, found)
+            )
+        label = f"{module}:{name}"
+        if label in found:
+            return []
+        if name not in parsed.symbols:
+            if name in parsed.imports:
+                return [parsed.imports[name]]
+            return [(f"{module}.{name}", WHOLE)] if self._module(f"{module}.{name}") else []
+        symbol = parsed.symbols[name]
+        found[label] = _combine(symbol.digests)
+        return self._targets(symbol, parsed, module) + self._visit_effects(module, parsed, found)
+
+    def _visit_effects(self, module: str, parsed: PythonModule, found: dict[str, str]) -> list[tuple[str, str]]:
+        label = f"{module}:<module>"
+        if label in found or not parsed.effects.digests:
+            return []
+        found[label] = _combine(parsed.effects.digests)
+        return self._targets(parsed.effects, parsed, module)
+
+    def _targets(self, symbol: Symbol, parsed: PythonModule, module: str = "__page__") -> list[tuple[str, str]]:
+        targets: list[tuple[str, str]] = []
+        imports = parsed.imports | symbol.imports
+        for chain in symbol.chains:
+            if chain[0] in parsed.symbols and chain[0] not in symbol.imports:
+                targets.append((module, chain[0]))
+            elif chain[0] in imports:
+                targets.append(self._resolve(*imports[chain[0]], chain[1:]))
+        for local, (base, name) in symbol.imports.items():
+            if local == WHOLE:
+                targets.append((base, WHOLE))
+            elif name != WHOLE:
+                targets.append((base, name))
+        for text in symbol.strings:
+            targets += self._from_string(text)
+        return [target for target in targets if target[0] == "cuda" or target[0] != "__page__"]
+
+    def _resolve(self, base: str, name: str, rest: tuple[str, ...]) -> tuple[str, str]:
+        """`cuda.vector_add` with `cuda` bound to a module is a symbol of that module; else the symbol named."""
+        if name != WHOLE:
+            if not self._module(f"{base}.{name}"):
+                return base, name
+            base = f"{base}.{name}"
+        for index, part in enumerate(rest):
+            parsed = self._module(base)
+            if parsed is not None and (part in parsed.symbols or part in parsed.imports):
+                return base, part
+            if self._module(f"{base}.{part}") is None:
+                return base, rest[index] if parsed is None else WHOLE
+            base = f"{base}.{part}"
+        return base, WHOLE
+
+    def _from_string(self, text: str) -> list[tuple[str, str]]:
+        if re.fullmatch(r"[A-Za-z_]\w*", text):
+            symbol = self._cuda_symbol(text)
+            if symbol is not None and symbol.is_function:
+                launcher = f"launch_{text}"
+                return [("cuda", text), *([("cuda", launcher)] if self._cuda_symbol(launcher) else [])]
+        elif _REFERENCE.match(text):
+            place, _, name = text.rpartition(":")
+            if place.endswith(CUDA_SUFFIXES):
+                return [("cuda", name)]
+            if self._module(place) is not None:
+                return [(place, name)]
+        return []
+
+    def _visit_cuda(self, name: str, found: dict[str, str]) -> list[tuple[str, str]]:
+        targets: list[tuple[str, str]] = []
+        for path, parsed in self.cuda_files().items():
+            symbol = parsed.symbols.get(name)
+            label = f"{path}:{name}"
+            if symbol is None or label in found:
+                continue
+            assertions = [a for a in parsed.assertions if name in a.names]
+            found[label] = _combine([*symbol.digests, *(d for a in assertions for d in a.digests)])
+            targets += [("cuda", each) for each in symbol.names if each != name and self._cuda_symbol(each)]
+        return targets
+
+    def _cuda_symbol(self, name: str):
+        for parsed in self.cuda_files().values():
+            if name in parsed.symbols:
+                return parsed.symbols[name]
+        return None
+
+    def _check_cuda(self, place: str, name: str) -> None:
+        files = self.cuda_files()
+        if place not in files:
+            raise KeyError(f"There is no CUDA file {place!r}; the project has {', '.join(files) or 'none'}.")
+        if name not in files[place].symbols:
+            known = ", ".join(sorted(files[place].symbols))
+            raise KeyError(f"{place} defines no {name!r}; it defines {known}.")
+
+    def _check_python(self, module: str, name: str) -> None:
+        parsed = self._module(module)
+        if parsed is None:
+            raise KeyError(
+                f"There is no project module {module!r}; write a reference as 'kernels.ops.softmax:softmax' or "
+                "'cuda/kernels.cu:vector_add'."
+            )
+        if name not in parsed.symbols:
+            raise KeyError(f"{module} defines no {name!r}; it defines {', '.join(sorted(parsed.symbols))}.")
+
+
+def _combine(digests: list[str]) -> str:
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]

@@ -1,0 +1,77 @@
+"""The text of one symbol, as a page includes it: by name, never by line number."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.sources.closure import CUDA_SUFFIXES, Sources
+from kernels.sources.cuda import parse_cuda
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """Source text with the place it was taken from. `path` is relative to the project's root."""
+
+    text: str
+    path: str
+    first_line: int
+    last_line: int
+    language: str
+
+
+def source_of(reference: str, root: Path | None = None) -> Snippet:
+    """The text of a symbol, with its decorators and the comment lines directly above it.
+
+    Several names may be joined with commas (``cuda/kernels.cu:kThreads,kWarps``): they come in file order.
+
+    Raises:
+        KeyError: no such file, module or symbol.
+    """
+    sources = Sources(root)
+    place, _, names = reference.rpartition(":")
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if place.endswith(CUDA_SUFFIXES):
+        for name in wanted:
+            sources._check_cuda(place, name)
+        path = sources.root / place
+        text = path.read_text(encoding="utf-8")
+        symbols = parse_cuda(text).symbols
+        spans = [span for name in wanted for span in symbols[name].spans]
+        language = "cuda"
+    else:
+        path = sources.module_file(place) or Path()
+        for name in wanted:
+            sources._check_python(place, name)
+        text = path.read_text(encoding="utf-8")
+        spans = _python_spans(text, set(wanted))
+        language = "python"
+    lines = text.splitlines()
+    marker = "//" if language == "cuda" else "#"
+    spans = sorted({(_with_comment(lines, first, marker), last) for first, last in spans})
+    parts = ["\n".join(lines[first - 1 : last]) for first, last in spans]
+    gap = "\n\n" if any(first != before[1] + 1 for before, (first, _) in itertools.pairwise(spans)) else "\n"
+    where = path.relative_to(sources.root).as_posix()
+    return Snippet(gap.join(parts), where, spans[0][0], spans[-1][1], language)
+
+
+def _python_spans(text: str, names: set[str]) -> list[tuple[int, int]]:
+    spans = []
+    for node in ast.parse(text).body:
+        bound = {getattr(node, "name", None)} | {
+            target.id
+            for target in getattr(node, "targets", [getattr(node, "target", None)])
+            if isinstance(target, ast.Name)
+        }
+        if bound & names:
+            first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+            spans.append((first, node.end_lineno or first))
+    return spans
+
+
+def _with_comment(lines: list[str], first: int, marker: str) -> int:
+    while first >= 2 and lines[first - 2].lstrip().startswith(marker):
+        first -= 1
+    return first
