@@ -1,0 +1,7 @@
+"""Which program, block, warp and lane touched which element: recorded from the kernel itself, on the CPU."""
+
+from kernels.trace.faults import Fault
+from kernels.trace.model import Buffer, Event, Launch, Recorder, Trace
+from kernels.trace.requests import Request
+
+__all__ = ["Buffer", "Event", "Fault", "Launch", "Recorder", "Request", "Trace"]

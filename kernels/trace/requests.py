@@ -1,0 +1,149 @@
+"""Memory requests: the lanes of a warp that run one load or store together, and what that costs.
+
+Global memory moves in sectors of 32 bytes. Shared memory has 32 banks of 4 bytes; lanes that need different words of
+one bank wait for each other. Source: the sections on coalesced access and on shared memory in NVIDIA's CUDA C++ Best
+Practices Guide, and the metrics "sectors" and "wavefronts" as the Nsight Compute documentation defines them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernels.trace.model import KINDS, WARP_SIZE
+
+if TYPE_CHECKING:
+    from kernels.trace.model import Trace
+
+SECTOR_BYTES = 32
+BANKS, BANK_BYTES = 32, 4
+
+
+@dataclass(frozen=True)
+class Request:
+    """One warp's request: `addresses[i]` is the byte address that `lanes[i]` asked for, `size` bytes each.
+
+    In a Triton trace without threads `warp` is -1, and a request is one whole load or store of a program: its sectors
+    are exact as a set, but how the compiler splits them over warps is not known. `lanes` then counts its elements.
+    """
+
+    launch: int
+    block: int
+    warp: int
+    what: str
+    buffer: str
+    space: str
+    file: str
+    line: int
+    interval: int
+    size: int
+    lanes: tuple[int, ...]
+    elements: tuple[int, ...]
+    addresses: tuple[int, ...]
+
+    @property
+    def sectors(self) -> tuple[int, ...]:
+        """The numbers of the 32-byte sectors touched, ascending."""
+        touched: set[int] = set()
+        for address in self.addresses:
+            touched.update(range(address // SECTOR_BYTES, (address + self.size - 1) // SECTOR_BYTES + 1))
+        return tuple(sorted(touched))
+
+    @property
+    def useful_bytes(self) -> int:
+        """Distinct bytes asked for; lanes that ask for the same byte count once."""
+        return len({byte for address in set(self.addresses) for byte in range(address, address + self.size)})
+
+    @property
+    def sector_bytes(self) -> int:
+        return SECTOR_BYTES * len(self.sectors)
+
+    @property
+    def efficiency(self) -> float:
+        """Useful bytes over bytes moved, in (0, 1]."""
+        return self.useful_bytes / self.sector_bytes if self.addresses else 1.0
+
+    def _phases(self) -> list[list[int]]:
+        """The words that each phase needs: 8-byte accesses go by half warps, 16-byte ones by quarter warps."""
+        width = WARP_SIZE // max(1, self.size // BANK_BYTES)
+        phases: dict[int, set[int]] = {}
+        for lane, address in zip(self.lanes, self.addresses, strict=True):
+            words = range(address // BANK_BYTES, (address + self.size - 1) // BANK_BYTES + 1)
+            phases.setdefault(lane // width, set()).update(words)
+        return [sorted(words) for _, words in sorted(phases.items())]
+
+    @property
+    def conflict_degree(self) -> int:
+        """The most different words that one bank must deliver in one phase: 1 is free of conflicts."""
+        return max((max(np.bincount(np.array(words) % BANKS)) for words in self._phases()), default=1)
+
+    @property
+    def wavefronts(self) -> int:
+        """Passes over the banks that the request needs."""
+        return sum(int(max(np.bincount(np.array(words) % BANKS))) for words in self._phases())
+
+    @property
+    def ideal_wavefronts(self) -> int:
+        return len(self._phases())
+
+
+def requests(trace: Trace) -> list[Request]:
+    """Groups active accesses into requests, in the order in which they began.
+
+    Lanes of a warp belong together when they run the same source line for the same time, on the same buffer, with the
+    same kind and size of access. A thread's first pass through a line meets the other lanes' first pass.
+    """
+    trace = trace.select(active=True)
+    column = trace.columns
+    if not len(trace):
+        return []
+    shape = [column[name] for name in ("launch", "block", "site", "buffer", "what", "size")]
+    threads = column["thread"] >= 0
+    turn = np.where(threads, _rank([*shape, column["thread"]], column["sequence"]), column["sequence"])
+    keys = np.stack([*shape, trace.warps, turn], axis=1)
+    _, group = np.unique(keys, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    order = np.lexsort((column["thread"], column["element"] * ~threads, group))
+    edges = np.flatnonzero(np.diff(group[order])) + 1
+    found = [(int(column["sequence"][rows].min()), rows) for rows in np.split(order, edges)]
+    found.sort(key=lambda item: item[0])
+    return [_request(trace, rows) for _, rows in found]
+
+
+def _request(trace: Trace, rows: np.ndarray) -> Request:
+    column, first = trace.columns, rows[0]
+    buffer = trace.buffers[column["buffer"][first]]
+    elements = column["element"][rows]
+    threads = column["thread"][rows]
+    lanes = threads % WARP_SIZE if threads[0] >= 0 else np.arange(len(rows))
+    file, line = trace.sites[column["site"][first]]
+    return Request(
+        launch=int(column["launch"][first]),
+        block=int(column["block"][first]),
+        warp=int(threads[0] // WARP_SIZE) if threads[0] >= 0 else -1,
+        what=KINDS[column["what"][first]],
+        buffer=buffer.name,
+        space=buffer.space,
+        file=file,
+        line=line,
+        interval=int(column["interval"][first]),
+        size=int(column["size"][first]),
+        lanes=tuple(lanes.tolist()),
+        elements=tuple(elements.tolist()),
+        addresses=tuple((buffer.address + elements * buffer.itemsize).tolist()),
+    )
+
+
+def _rank(keys: list[np.ndarray], sequence: np.ndarray) -> np.ndarray:
+    """Position of each row among the rows with equal keys, by sequence."""
+    order = np.lexsort((sequence, *reversed(keys)))
+    change = np.zeros(len(order), bool)
+    change[0] = True
+    for key in keys:
+        change[1:] |= np.diff(key[order]) != 0
+    start = np.maximum.accumulate(np.where(change, np.arange(len(order)), 0))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - start
+    return rank
