@@ -40,7 +40,8 @@ constexpr int64_t kMaxBlocks = 2147483647;
 // Vector addition
 // ---------------------------------------------------------------------------------------------------------------------
 
-__global__ void vector_add(const float* __restrict__ x, const float* __restrict__ y, float* __restrict__ out, int64_t n) {
+__global__ void vector_add(const float* __restrict__ x, const float* __restrict__ y, float* __restrict__ out,
+                           int64_t n) {
     // Widen before multiplying: blockIdx.x * blockDim.x alone is 32-bit and wraps at 2^32.
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 
