@@ -1,0 +1,76 @@
+"""Argument checks of the operators: one sentence naming the argument, what it is, and what was expected.
+
+Each function raises before anything is launched: TypeError for a wrong kind or dtype, ValueError for a wrong shape,
+device or launch parameter, RuntimeError where the machine cannot run the kernel. None of them copies a tensor.
+"""
+
+import torch
+import triton
+from triton.runtime.jit import JITFunction
+
+from kernels.ops.interpreter import behave_like_a_gpu
+from kernels.ops.op import DTYPES
+
+if triton.knobs.runtime.interpret:
+    behave_like_a_gpu()
+
+MAX_WARPS = 32  # 1024 threads, the most a CUDA block may have
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """ "float32" for torch.float32, and so on."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def require_tensor(name: str, value: object, kernel: object, dtypes: tuple[str, ...] = DTYPES) -> None:
+    """`value` must be a plain strided tensor of one of `dtypes`, on a device where `kernel` can run now."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} is a {type(value).__name__}; expected a torch.Tensor.")
+    if dtype_name(value) not in dtypes:
+        raise TypeError(f"{name} has dtype {dtype_name(value)}; expected {_either(dtypes)}.")
+    if value.layout != torch.strided:
+        layout = str(value.layout).removeprefix("torch.")
+        raise TypeError(f"{name} has layout {layout}; expected a strided tensor, such as {name}.to_dense().")
+    if value.is_neg():
+        raise ValueError(f"{name} is a view that negates on reading; expected stored values: {name}.resolve_neg().")
+    if value.requires_grad and torch.is_grad_enabled():
+        raise ValueError(
+            f"{name} requires a gradient, which this call does not record; "
+            f"expected {name}.detach(), or a call under torch.no_grad()."
+        )
+    if value.device.type == "cpu" and isinstance(kernel, JITFunction):
+        raise RuntimeError(
+            f"{name} is on cpu, where a Triton kernel runs only under Triton's interpreter: set the environment "
+            f"variable TRITON_INTERPRET=1 before Python starts (TRITON_INTERPRET=1 python ...), "
+            f"or pass a tensor on cuda."
+        )
+    if value.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{name} is on {value.device}; expected a tensor on cuda, or on cpu under the interpreter.")
+
+
+def require_same(name: str, value: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+    """`value` must have the shape, dtype and device of `other`: nothing is broadcast, promoted or moved."""
+    if value.shape != other.shape:
+        expected = f"the shape of {other_name}, {tuple(other.shape)}"
+        raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {expected}: no dimension is broadcast.")
+    if value.dtype != other.dtype:
+        expected = f"the dtype of {other_name}, {dtype_name(other)}"
+        raise TypeError(f"{name} has dtype {dtype_name(value)}; expected {expected}: no dtype is promoted.")
+    if value.device != other.device:
+        raise ValueError(f"{name} is on {value.device}; expected the device of {other_name}, {other.device}.")
+
+
+def require_contiguous(name: str, value: torch.Tensor) -> None:
+    """`value` must be stored without gaps in row-major order."""
+    if not value.is_contiguous():
+        raise ValueError(f"{name} has strides {value.stride()} for shape {tuple(value.shape)}; expected it contiguous.")
+
+
+def require_power_of_two(name: str, value: object, largest: int) -> None:
+    """`value` must be an int, a power of two, from 1 to `largest`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1 or value > largest or value & (value - 1):
+        raise ValueError(f"{name} is {value!r}; expected a power of two from 1 to {largest}.")
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,0 +1,146 @@
+"""What an operator is: its reference, its implementations, its inputs, its shapes and its tolerance.
+
+Every operator file ends in one `Op` record. Tests, benchmarks and graders read nothing else, so a new operator is
+checked and timed as soon as `kernels/ops/registry.py` names it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = ("float32", "float16", "bfloat16")
+ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+# Largest relative error of rounding a real number to each type, and the smallest number it still tells from zero
+# (float32 and bfloat16: the smallest normal one, because a GPU may flush what lies below it).
+ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+SMALLEST = {"float32": 2.0**-126, "float16": 2.0**-24, "bfloat16": 2.0**-126}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shape, and why it is in the list."""
+
+    shape: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute an operator.
+
+    `call` takes the tensors that `Op.inputs` makes and returns a new tensor. `needs` is "torch", "triton" (a CUDA
+    tensor, or Triton's interpreter) or "cuda" (the compiled library of `kernels.cuda`). `source` is the reference whose
+    fingerprint decides whether a record of it is stale, "" for library code. `ours` marks code that this project
+    teaches; the others are what it is compared with. `dtypes` are the dtype names that `call` accepts.
+    """
+
+    name: str
+    call: Callable[..., torch.Tensor]
+    needs: str
+    source: str
+    ours: bool = False
+    dtypes: tuple[str, ...] = DTYPES
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operator's record.
+
+    `reference(*inputs)` returns the result in float64. `inputs(shape, dtype, device, seed, padding)` returns fresh
+    seeded tensors; `padding` is the number of NaN behind each row. Benchmarks pass 0 and get contiguous tensors: a
+    library that copies a padded input first would be timed with its copy. `bytes_moved` and `flops` count what the
+    formula needs, not what a cache saw. `tolerance(dtype, shape)` is (rtol, atol) against `reference`.
+    """
+
+    name: str
+    reference: Callable[..., torch.Tensor]
+    implementations: tuple[Implementation, ...]
+    inputs: Callable[..., tuple[torch.Tensor, ...]]
+    bytes_moved: Callable[[tuple[int, ...], str], int]
+    flops: Callable[[tuple[int, ...]], int]
+    checks: tuple[Case, ...]
+    benches: tuple[Case, ...]
+    dtypes: tuple[str, ...]
+    tolerance: Callable[[str, tuple[int, ...]], tuple[float, float]]
+
+    def implementation(self, name: str) -> Implementation:
+        """The implementation of that name; KeyError with a sentence that lists the names there are."""
+        for implementation in self.implementations:
+            if implementation.name == name:
+                return implementation
+        known = ", ".join(implementation.name for implementation in self.implementations)
+        raise KeyError(f"{self.name} has no implementation named {name!r}; it has {known}.")
+
+
+def tolerance(dtype: str, terms: int = 1, largest_exponent: float = 0.0) -> tuple[float, float]:
+    """(rtol, atol) for a float32 computation that ends in one rounding to `dtype`, against float64.
+
+    The float32 result carries one roundoff of float32, and the final rounding one of `dtype`. With `terms` > 1, sums
+    add sqrt(terms) roundoffs (the errors of a long sum behave like a random walk), and the few operations around them
+    4 more. An exponential turns an absolute error of its argument into a relative error of its value, so an argument
+    as large as `largest_exponent` adds that many roundoffs.
+    """
+    rtol = ROUNDOFF[dtype] + ROUNDOFF["float32"]
+    if terms > 1:
+        rtol += ROUNDOFF["float32"] * (math.sqrt(terms) + 4 + largest_exponent)
+    return rtol, SMALLEST[dtype]
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    """Number of elements of a shape; 1 for the empty shape."""
+    return math.prod(shape)
+
+
+def with_padded_rows(values: torch.Tensor, padding: int) -> torch.Tensor:
+    """The same values in rows (last dimension) that are each followed by `padding` NaN.
+
+    A kernel that takes the width for the row stride, or reads past the end of a row, then meets NaN.
+    """
+    if padding == 0 or values.dim() == 0:
+        return values
+    width = values.shape[-1]
+    buffer = values.new_full((*values.shape[:-1], width + padding), float("nan"))
+    buffer[..., :width] = values
+    return buffer[..., :width]
+
+
+def compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """`function` through torch.compile, compiled at its first call with each shape, stride and dtype.
+
+    One compiled function that meets many shapes would fall back to dynamic shapes, and past the recompile limit to
+    eager mode, both slower and without a word; a copy of the code object for each shape has neither problem.
+    """
+
+    @functools.cache
+    def build(_signature: tuple) -> Callable[..., torch.Tensor]:
+        import torch
+
+        copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+        return torch.compile(copy, dynamic=False)
+
+    def call(*tensors: torch.Tensor) -> torch.Tensor:
+        return build(tuple((t.shape, t.stride(), t.dtype, t.device) for t in tensors))(*tensors)
+
+    return call
+
+
+def cuda_twin(name: str) -> Implementation:
+    """The CUDA kernel of that name, float32 only, called through `kernels.cuda`.
+
+    The module is looked up at the first call: the library may not be built, and the machine may have no compiler.
+    """
+
+    def call(*tensors: torch.Tensor) -> torch.Tensor:
+        return getattr(importlib.import_module("kernels.cuda"), name)(*tensors)
+
+    return Implementation(name, call, "cuda", f"cuda/kernels.cu:{name}", ours=True, dtypes=("float32",))

@@ -1,0 +1,223 @@
+"""softmax: each row turned into positive weights that sum to one.
+
+    m = max_n x[m, n]    out[m, n] = exp(x[m, n] - m) / sum_n exp(x[m, n] - m)
+
+Shapes    (..., N), N from 0 up, at least one dimension; rows run along the last dimension.
+Dtypes    float32, float16, bfloat16; out has the dtype of x.
+Strides   any row stride and any column stride, in elements, are read in place. Leading dimensions that do not merge
+          into rows one stride apart (a permuted batch, say) are copied first. out is always contiguous, and never x.
+Limits    offsets are 64 bits wide. A row of up to MAX_BLOCK columns stays in one program's registers and is read once;
+          a wider one is read twice, in chunks.
+Precision maximum, exponentials, sum and quotient in float32, then one rounding to the dtype.
+Special   -inf gives 0. A row that is all -inf, or that holds +inf or NaN, is NaN in every column, as torch.softmax has
+          it. An input with no element gives an empty output of its shape, and launches nothing.
+Gradient  none is recorded: a tensor that requires one is refused.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.ops import checks, op
+
+MAX_BLOCK = 32768  # columns; 32 warps hold 32 elements in each thread
+THREAD_BYTES = 64  # of the row in each thread: four 16-byte loads in flight
+NARROW_TILE = 2048  # elements a program takes together when rows are narrower than 1024
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    """softmax of the last dimension in float64."""
+    if x.numel() == 0:
+        return x.double()
+    exponentials = torch.exp(x.double() - x.double().amax(dim=-1, keepdim=True))
+    return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+@triton.jit
+def _softmax_rows(
+    x_ptr, out_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    # One program owns BLOCK_M whole rows. 64 bits: both m * stride and n * stride can pass 2**31.
+    m = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    n = tl.arange(0, BLOCK_N)[None, :].to(tl.int64)
+    mask = (m < M) & (n < N)
+    # Padding is -inf, which no maximum picks and whose exponential is 0; zeros would win over a negative row.
+    x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=float("-inf"), eviction_policy="evict_first")
+    x = x.to(tl.float32)
+    # A row that is all -inf subtracts -inf from -inf and becomes NaN, which is the contract: no guard.
+    numerator = tl.exp(x - tl.max(x, axis=1, keep_dims=True))
+    # One reciprocal a row and one product an element: a quotient would occupy the unit that computes exp.
+    scale = 1.0 / tl.sum(numerator, axis=1, keep_dims=True)
+    tl.store(out_ptr + m * out_stride_m + n, (numerator * scale).to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _softmax_looped(x_ptr, out_ptr, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_N: tl.constexpr):
+    # One program owns one row, in chunks of BLOCK_N. First pass: the maximum so far, and the sum relative to it.
+    x_row = x_ptr + tl.program_id(0).to(tl.int64) * x_stride_m
+    out_row = out_ptr + tl.program_id(0).to(tl.int64) * out_stride_m
+    lanes = tl.arange(0, BLOCK_N).to(tl.int64)
+    width = tl.cast(N, tl.int64)  # a 32-bit loop counter would wrap within a chunk of 2**31
+    maximum = tl.full((), float("-inf"), tl.float32)
+    total = tl.full((), 0.0, tl.float32)
+    for start in range(0, width, BLOCK_N):
+        n = start + lanes
+        x = tl.load(x_row + n * x_stride_n, mask=n < width, other=float("-inf"), eviction_policy="evict_last")
+        x = x.to(tl.float32)
+        new_maximum = tl.maximum(maximum, tl.max(x, axis=0))
+        # While every element so far is -inf, -inf - -inf would be NaN and stay in `total` for good: shift by 0.
+        shift = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+        total = total * tl.exp(maximum - shift) + tl.sum(tl.exp(x - shift), axis=0)
+        maximum = new_maximum
+    scale = 1.0 / total
+    # Second pass, last chunk first: the end of the row is what the L2 cache still holds.
+    last = (width - 1) // BLOCK_N * BLOCK_N
+    for back in range(0, width, BLOCK_N):
+        n = last - back + lanes
+        x = tl.load(x_row + n * x_stride_n, mask=n < width, other=float("-inf"), eviction_policy="evict_first")
+        weights = tl.exp(x.to(tl.float32) - maximum) * scale
+        tl.store(out_row + n, weights.to(out_ptr.dtype.element_ty), mask=n < width)
+
+
+@dataclass(frozen=True)
+class SoftmaxPlan:
+    """How a softmax is launched: the kernel ("block" or "looped"), its tile in elements, and warps a program."""
+
+    path: str
+    block_m: int
+    block_n: int
+    num_warps: int
+
+
+def plan_softmax(
+    N: int, element_bytes: int, path: str | None = None, block: int | None = None, num_warps: int | None = None
+) -> SoftmaxPlan:
+    """The plan for rows of N elements; a path, block (columns) or num_warps that is given is kept.
+
+    Raises ValueError for a path other than "block" and "looped", a block or num_warps that is not a power of two or is
+    out of range, and a single block narrower than the row.
+    """
+    if path not in (None, "block", "looped"):
+        raise ValueError(f'path is {path!r}; expected "block", "looped" or None.')
+    path = path or ("block" if N <= MAX_BLOCK else "looped")
+    if block is None:
+        widest = MAX_BLOCK if path == "block" else checks.MAX_WARPS * 32 * THREAD_BYTES // element_bytes
+        block = min(triton.next_power_of_2(N), widest)
+    checks.require_power_of_two("block", block, MAX_BLOCK)
+    if path == "block" and block < N:
+        raise ValueError(f'block is {block} for rows of {N} elements; expected at least {N}, or path="looped".')
+    block_m = max(1, NARROW_TILE // block) if path == "block" and block < 1024 else 1
+    if num_warps is None:
+        wanted = block_m * block * element_bytes // (32 * THREAD_BYTES)
+        num_warps = min(max(wanted, 4), checks.MAX_WARPS)
+    checks.require_power_of_two("num_warps", num_warps, checks.MAX_WARPS)
+    return SoftmaxPlan(path, block_m, block, num_warps)
+
+
+def launch_softmax(
+    x: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    path: str | None = None,
+    block: int | None = None,
+    num_warps: int | None = None,
+) -> torch.Tensor:
+    """Write the softmax of each row of `x` to `out` and return it, as `plan_softmax` says with the choices given.
+
+    x: (M, N), any strides. out: (M, N), any row stride, column stride 1; it must not overlap x. Raises TypeError,
+    ValueError or RuntimeError with a sentence before any launch.
+    """
+    for name, tensor in (("x", x), ("out", out)):
+        checks.require_tensor(name, tensor, _softmax_rows)
+        if tensor.dim() != 2:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected two dimensions, (rows, columns).")
+    checks.require_same("out", out, "x", x)
+    if out.stride(1) != 1 and out.shape[1] > 1:
+        raise ValueError(f"out has strides {out.stride()}; expected a column stride of 1.")
+    M, N = x.shape
+    if x.numel() == 0:
+        return out
+    plan = plan_softmax(N, x.element_size(), path, block, num_warps)
+    strides = (*x.stride(), out.stride(0))
+    with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
+        if plan.path == "block":
+            grid = (triton.cdiv(M, plan.block_m),)
+            _softmax_rows[grid](
+                x, out, M, N, *strides, BLOCK_M=plan.block_m, BLOCK_N=plan.block_n, num_warps=plan.num_warps
+            )
+        else:
+            _softmax_looped[(M,)](x, out, N, *strides, BLOCK_N=plan.block_n, num_warps=plan.num_warps)
+    return out
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """softmax of the last dimension as a new contiguous tensor; this module's contract has shapes, strides and limits.
+
+    Raises TypeError for a wrong kind or dtype, ValueError for a scalar or a device that is not CUDA, RuntimeError on a
+    CPU tensor outside Triton's interpreter; each names the argument, and nothing has been launched. The running maximum
+    and sum of wide rows: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+    """
+    checks.require_tensor("x", x, _softmax_rows)
+    if x.dim() == 0:
+        raise ValueError("x has shape (); expected at least one dimension.")
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if x.numel():
+        N = x.shape[-1]
+        launch_softmax(x.reshape(-1, N), out.view(-1, N))
+    return out
+
+
+def inputs(shape: tuple[int, ...], dtype: str, device: str, seed: int, padding: int = 3) -> tuple[torch.Tensor, ...]:
+    """x of `shape`, seeded, with `padding` NaN behind each row. Rows lie near -100, 0 and +100 in turn.
+
+    Without the maximum the last kind overflows; with zeros as padding the first kind comes out as 0; with the width as
+    row stride every kind meets NaN.
+    """
+    generator = torch.Generator(device).manual_seed(seed)
+    values = torch.randn(shape, generator=generator, device=device)
+    rows = torch.arange(op.elements(shape[:-1]), device=device)
+    values += (rows % 3 - 1).mul(100.0).reshape(*shape[:-1], 1)
+    return (op.with_padded_rows(values.to(getattr(torch, dtype)), padding),)
+
+
+def _eager(x: torch.Tensor) -> torch.Tensor:
+    """The formula as five PyTorch calls: each writes a float32 tensor to memory and the next one reads it back."""
+    x32 = x.float()
+    numerator = torch.exp(x32 - x32.amax(dim=-1, keepdim=True))
+    return (numerator / numerator.sum(dim=-1, keepdim=True)).to(x.dtype)
+
+
+def _library(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, dim=-1)
+
+
+OP = op.Op(
+    name="softmax",
+    reference=reference,
+    implementations=(
+        op.Implementation("triton", softmax, "triton", "kernels.ops.softmax:softmax", ours=True),
+        op.cuda_twin("softmax_serial"),
+        op.cuda_twin("softmax_parallel"),
+        op.cuda_twin("softmax_online"),
+        op.Implementation("torch", _library, "torch", ""),
+        op.Implementation("torch.compile", op.compiled(_library), "torch", ""),
+        op.Implementation("eager", _eager, "torch", "kernels.ops.softmax:_eager"),
+    ),
+    inputs=inputs,
+    bytes_moved=lambda shape, dtype: 2 * op.elements(shape) * op.ELEMENT_BYTES[dtype],  # read x once, write out once
+    flops=lambda shape: 5 * op.elements(shape),  # maximum, difference, exponential, sum, product
+    checks=(op.Case((3, 31), "ragged: one lane short of a warp"),),
+    benches=(
+        op.Case((4096, 1024), "16 MiB in float32: a short run, where the launch shows"),
+        op.Case((16384, 4096), "rows of one block, far larger than the L2 cache"),
+        op.Case((8192, 16384), "wide rows, still one block"),
+        op.Case((512, 131072), "wider than a block: read twice"),
+        op.Case((32, 1 << 20), "fewer rows than the GPU has multiprocessors"),
+        op.Case((131072, 128), "narrow rows, several in one program"),
+    ),
+    dtypes=op.DTYPES,
+    # exp(-104) is the smallest exponential that float32 still holds, so no argument beyond -104 matters.
+    tolerance=lambda dtype, shape: op.tolerance(dtype, terms=max(shape[-1], 2), largest_exponent=104),
+)
