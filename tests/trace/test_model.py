@@ -103,7 +103,7 @@ def test_double_write_across_blocks_and_within_an_interval():
     recorder.add(launch=0, block=0, thread=[1, 2], what=WRITE, buffer=0, element=4, size=4, site=site)
     recorder.add(launch=0, block=0, thread=[1, 2], interval=[0, 1], what=WRITE, buffer=0, element=5, size=4, site=site)
     doubles = [fault for fault in recorder.trace().faults(outputs=[]) if fault.kind == "double-write"]
-    assert [(fault.buffer, fault.element) for fault in doubles] == [("out", 9), ("x", 4)]
+    assert [(fault.buffer, fault.element, fault.count) for fault in doubles] == [("out", 9, 1), ("x", 4, 1)]
     assert "block 0" in doubles[0].sentence and "block 1" in doubles[0].sentence
 
 
@@ -123,6 +123,13 @@ def test_reading_what_another_block_writes():
     recorder.add(launch=0, block=1, thread=3, what=READ, buffer=0, element=5, size=4, site=recorder.site("k.cu", 9))
     fault = one(recorder.trace().faults(outputs=[]))
     assert (fault.kind, fault.element, fault.line) == ("read-write-overlap", 5, 9)
+
+
+def test_the_writer_who_reads_its_own_element_is_not_the_one_accused():
+    recorder, site = cuda()
+    for block, what in ((0, READ), (0, WRITE), (1, READ)):
+        recorder.add(launch=0, block=block, thread=0, what=what, buffer=0, element=5, size=4, site=site)
+    assert one(recorder.trace().faults(outputs=[])).sentence.startswith("x[5] is read by block 1, thread 0")
 
 
 def test_shared_race_needs_a_missing_barrier():
@@ -155,6 +162,19 @@ def test_sectors_of_a_warp():
         recorder.add(launch=0, block=0, thread=lane, what=READ, buffer=0, element=element, size=4, site=site)
     got = [(len(r.sectors), r.useful_bytes, r.efficiency) for r in recorder.trace().requests()]
     assert got == [(4, 128, 1.0), (5, 128, 0.8), (32, 128, 0.125), (1, 4, 0.125)]
+
+
+def test_an_access_that_straddles_two_sectors_moves_both():
+    recorder, site = cuda(1, 32, Buffer("x", 4, (64,)))
+    recorder.add(launch=0, block=0, thread=0, what=READ, buffer=0, element=6, size=16, site=site)
+    request = recorder.trace().requests()[0]
+    assert (request.sectors, request.useful_bytes, request.sector_bytes) == ((0, 1), 16, 64)
+
+
+def test_an_element_that_is_masked_off_costs_nothing():
+    recorder, site = cuda(1, 64, Buffer("x", 4, (64,)))
+    recorder.add(launch=0, block=0, what=READ, buffer=0, element=[0, 8, 16], active=[1, 0, 1], size=4, site=site)
+    assert recorder.trace().requests()[0].sectors == (0, 2)
 
 
 def test_requests_split_by_warp_and_by_turn():
