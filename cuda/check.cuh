@@ -46,16 +46,17 @@ inline bool is_poison(float value) {
     return bits == kPoisonBits;
 }
 
-// `size` floats on the device, between two guard bands. Everything starts as poison. The bands are a multiple of 16
-// bytes, so data() is as well aligned as the allocation.
+// `size` floats on the device, between two guard bands. The bands are a multiple of 16 bytes, so data() is as well
+// aligned as the allocation.
 class DeviceBuffer {
   public:
-    explicit DeviceBuffer(int64_t size) : size_(size) {
-        CHECK_CUDA(cudaMalloc(&memory_, total() * sizeof(float)));
-        const std::vector<float> fill(total(), poison());
-        CHECK_CUDA(cudaMemcpy(memory_, fill.data(), total() * sizeof(float), cudaMemcpyHostToDevice));
-    }
-    explicit DeviceBuffer(const std::vector<float>& values) : DeviceBuffer(static_cast<int64_t>(values.size())) {
+    // An output: everything starts as poison, and read() looks for strays in the bands.
+    explicit DeviceBuffer(int64_t size) : size_(size) { allocate(poison()); }
+
+    // An input: the bands hold 1e30, which shows in any result that read it. Not poison: NaN plus NaN can be poison
+    // again, and would look untouched.
+    explicit DeviceBuffer(const std::vector<float>& values) : size_(static_cast<int64_t>(values.size())) {
+        allocate(1e30f);
         CHECK_CUDA(cudaMemcpy(data(), values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
     }
     ~DeviceBuffer() { cudaFree(memory_); }  // an error here would repeat one that was reported already
@@ -64,7 +65,7 @@ class DeviceBuffer {
 
     float* data() const { return memory_ + kGuard; }
 
-    // The contents without the bands. Sets `first_stray` to the offset from data() of a band element that was
+    // The contents of an output, without the bands. Sets `first_stray` to the offset from data() of a band element that was
     // overwritten (negative: before the data), or to 0 when both bands are whole.
     std::vector<float> read(int64_t* first_stray) const {
         std::vector<float> all(total());
@@ -87,6 +88,12 @@ class DeviceBuffer {
   private:
     static constexpr int64_t kGuard = 1024;
     size_t total() const { return static_cast<size_t>(size_ + 2 * kGuard); }
+
+    void allocate(float value) {
+        const std::vector<float> fill(total(), value);
+        CHECK_CUDA(cudaMalloc(&memory_, total() * sizeof(float)));
+        CHECK_CUDA(cudaMemcpy(memory_, fill.data(), total() * sizeof(float), cudaMemcpyHostToDevice));
+    }
 
     int64_t size_;
     float* memory_ = nullptr;
