@@ -95,7 +95,7 @@ class Record(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, dict=True
     source_hash: str = ""
     shape: list[int]
     dtype: str
-    config: dict[str, int] = msgspec.field(default_factory=dict)
+    config: dict[str, int | str] = msgspec.field(default_factory=dict)
     status: Status
     reason: str | None = None
     bytes_moved: int

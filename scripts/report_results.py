@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Results of kernel-bench as a table: `report_results.py FILE... [--output FILE.md]`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from kernels.bench.report import report, write
+from kernels.bench.results import ResultsError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Turn results files of kernel-bench into a readable Markdown table.")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="results file; all from one GPU")
+    parser.add_argument("--output", type=Path, metavar="FILE.md", help="where to write; standard output without it")
+    chosen = parser.parse_args()
+    try:
+        text = report(chosen.files)
+        if chosen.output:
+            write(text, chosen.output)
+            print(f"Written: {chosen.output}", file=sys.stderr)
+        else:
+            print(text, end="")
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
