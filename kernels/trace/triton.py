@@ -1,0 +1,271 @@
+"""Traces a Triton kernel under Triton's interpreter: the kernel itself runs, and every load, store and atomic is noted.
+
+Every tensor that a kernel receives gets an address range of its own, far from all others, in place of its real
+address. So an element past the end of one tensor is never mistaken for an element of its neighbour in memory. Just
+before the interpreter touches memory, addresses inside a buffer are translated back; elements outside are noted and
+left alone: a load yields its `other` value there (0 without one), a store does nothing. A forgotten mask gives a
+verdict, not a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernels.trace.model import ATOMIC, READ, WRITE, Buffer, Launch, Recorder, Trace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ORIGIN, _SPACING = 1 << 60, 1 << 44  # above every real address; 16 TiB for each tensor
+_NOWHERE = "(no buffer)"
+
+
+def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> Trace:
+    """Runs `launch()` and returns what the Triton kernels in it touched; each kernel launch is one of `trace.launches`.
+
+    `buffers` names tensors, any shape, strides and dtype, on the CPU or on a GPU (the interpreter copies those).
+    Elements are counted in a tensor's items from its first one. A tensor that a kernel receives and that is not named
+    is called after the kernel's parameter, without `_ptr`. PyTorch's own work in `launch` is not seen.
+
+    Raises RuntimeError where Triton's interpreter is off, and whatever `launch` raises; the interpreter is left as it
+    was in every case.
+    """
+    if not _interpreting():
+        raise RuntimeError(
+            "Triton kernels are compiled in this process, so their accesses cannot be seen. Start Python with the "
+            "environment variable TRITON_INTERPRET=1: Triton reads it when a kernel is defined."
+        )
+    session = _Session(buffers)
+    with session.hooked():
+        launch()
+    return session.recorder.trace()
+
+
+def _interpreting() -> bool:
+    from triton import knobs
+
+    chosen = getattr(getattr(knobs, "runtime", None), "interpret", None)
+    if chosen is None:
+        return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes")
+    return bool(chosen)
+
+
+@dataclass
+class _Region:
+    """A tensor's address range: `real` is where the tensor's first item lies in host memory during this launch."""
+
+    number: int
+    device_pointer: int
+    virtual: int
+    real: int
+    buffer: Buffer
+
+    @property
+    def byte_size(self) -> int:
+        return max(1, self.buffer.extent * self.buffer.itemsize)
+
+
+class _Session:
+    """One trace being taken."""
+
+    def __init__(self, buffers: dict[str, Tensor]) -> None:
+        self.recorder = Recorder()
+        self.regions: list[_Region] = []
+        self.alive: list[object] = list(buffers.values())  # a freed tensor's address could be given to another one
+        self.host: dict[int, tuple[_Region, int]] = {}
+        self.launch = -1
+        self.nowhere = -1
+        for name, tensor in buffers.items():
+            self._add_region(name, tensor)
+
+    def _add_region(self, name: str, tensor: Tensor) -> _Region:
+        taken = {buffer.name for buffer in self.recorder.buffers}
+        unique, copy = name, 2
+        while unique in taken:
+            unique, copy = f"{name}_{copy}", copy + 1
+        buffer = Buffer(
+            unique,
+            tensor.element_size(),
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            tensor.storage_offset() * tensor.element_size(),
+            "global",
+            str(tensor.dtype).removeprefix("torch."),
+        )
+        number, pointer = self.recorder.buffer(buffer), tensor.data_ptr()
+        # The low bits stay, because the interpreter checks the alignment of descriptors.
+        virtual = _ORIGIN + len(self.regions) * _SPACING + _SPACING // 2 + pointer % 4096
+        region = _Region(number, pointer, virtual, pointer, buffer)
+        self.regions.append(region)
+        return region
+
+    def receive(self, name: str, given: Any, host: Any) -> None:
+        """Notes a kernel argument: the tensor as it was given, and the interpreter's copy of it on the host."""
+        if isinstance(given, tuple):
+            for i, (part, copy) in enumerate(zip(given, host, strict=True)):
+                self.receive(f"{name}_{i}", part, copy)
+            return
+        if type(given).__name__ == "TensorDescriptor":
+            given, host = given.base, host.base
+        if not hasattr(given, "data_ptr"):
+            return
+        tensor, copy = getattr(given, "base", given), getattr(host, "base", host)  # a reinterpreted tensor has a base
+        self.alive += [tensor, copy]
+        region = self._region_of(tensor) or self._add_region(name.removesuffix("_ptr"), tensor)
+        offset = tensor.data_ptr() - region.device_pointer
+        region.real = copy.data_ptr() - offset
+        self.host[copy.data_ptr()] = (region, offset)
+
+    def _region_of(self, tensor: Tensor) -> _Region | None:
+        pointer = tensor.data_ptr()
+        same = [region for region in self.regions if region.device_pointer == pointer]
+        within = [r for r in self.regions if r.device_pointer <= pointer < r.device_pointer + r.byte_size]
+        return next(iter(same + within), None)
+
+    @contextmanager
+    def hooked(self) -> Iterator[None]:
+        """The interpreter with our eyes in it; restored on the way out, whatever happens."""
+        from triton.runtime import interpreter
+
+        if isinstance(interpreter._interpreter, _Memory):
+            raise RuntimeError("a trace is being taken already; a traced launch cannot start another trace")
+        executor, convert = interpreter.GridExecutor, interpreter._implicit_cvt
+        memory, run, to_host = interpreter._interpreter, executor.__call__, executor._init_args_hst
+
+        def traced_run(this: Any, *args: Any, **kwargs: Any) -> Any:
+            code = this.fn.__code__
+            before, builder = self.launch, interpreter.interpreter_builder
+            name, file, line = this.fn.__name__, code.co_filename, code.co_firstlineno
+            number = self.launch = self.recorder.launch(Launch(name, (0, 0, 0), None, "triton", file, line))
+            builder.grid_dim = (0, 0, 0)
+            try:
+                return run(this, *args, **kwargs)
+            finally:
+                grid = tuple(int(size) for size in builder.grid_dim)
+                self.recorder.launches[number] = Launch(name, grid, None, "triton", file, line)
+                self.launch = before
+
+        def traced_to_host(this: Any, args: Any, kwargs: Any) -> Any:
+            host_args, host_kwargs = to_host(this, args, kwargs)
+            for name, given, host in zip(this.arg_names, args, host_args, strict=False):
+                self.receive(name, given, host)
+            for name, given in kwargs.items():
+                self.receive(name, given, host_kwargs[name])
+            return host_args, host_kwargs
+
+        def traced_convert(arg: Any) -> Any:
+            converted = convert(arg)
+            if hasattr(arg, "data_ptr") and arg.data_ptr() in self.host:
+                region, offset = self.host[arg.data_ptr()]
+                converted.handle.data = np.array([region.virtual + offset], np.uint64)
+            return converted
+
+        try:
+            interpreter._interpreter = _Memory(memory, self, interpreter.interpreter_builder)
+            interpreter._implicit_cvt = traced_convert
+            executor.__call__, executor._init_args_hst = traced_run, traced_to_host
+            yield
+        finally:
+            executor.__call__, executor._init_args_hst = run, to_host
+            interpreter._implicit_cvt, interpreter._interpreter = convert, memory
+
+
+class _Memory:
+    """Stands in for the interpreter's compiled memory functions; everything else passes through."""
+
+    def __init__(self, real: Any, session: _Session, builder: Any) -> None:
+        self._real, self._session, self._builder = real, session, builder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
+        real, safe = self._note(READ, pointers, mask, np.dtype(dtype).itemsize)
+        return self._real.load(real, safe, other, dtype)
+
+    def store(self, pointers: Any, values: Any, mask: Any) -> Any:
+        real, safe = self._note(WRITE, pointers, mask, np.asarray(values).dtype.itemsize)
+        return self._real.store(real, values, safe)
+
+    def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
+        real, safe = self._note(ATOMIC, pointers, mask, np.asarray(values).dtype.itemsize)
+        return self._real.atomic_rmw(operation, real, values, safe, order)
+
+    def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
+        real, safe = self._note(ATOMIC, pointers, True, np.asarray(values).dtype.itemsize)
+        if safe.all():
+            return self._real.atomic_cas(real, expected, values, order)
+        result = np.zeros_like(values)  # compare-and-swap has no mask: only the elements inside go through
+        expected, values = (np.broadcast_to(array, real.shape)[safe] for array in (expected, values))
+        if safe.any():
+            result[safe] = self._real.atomic_cas(real[safe], expected, values, order)
+        return result
+
+    def _note(self, what: int, pointers: Any, mask: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Records one operation; returns real addresses and the mask without the elements that lie outside."""
+        pointers = np.asarray(pointers, np.uint64)
+        mask = np.broadcast_to(np.asarray(mask, bool), pointers.shape)
+        flat, on = pointers.reshape(-1).astype(np.int64), mask.reshape(-1)
+        real, safe = np.zeros_like(flat), np.zeros(len(flat), bool)
+        buffer, element = np.full(len(flat), -1), np.zeros(len(flat), np.int64)
+        session = self._session
+        slot = np.where(flat >= _ORIGIN, (flat - _ORIGIN) // _SPACING, -1)
+        for number, region in enumerate(session.regions):
+            here = np.flatnonzero(slot == number)
+            offset = flat[here] - region.virtual
+            if not len(here):  # a pointer that the kernel read from memory is a real one
+                here = np.flatnonzero((flat >= region.real) & (flat < region.real + region.byte_size) & (slot < 0))
+                offset = flat[here] - region.real
+                if not len(here):
+                    continue
+            itemsize = region.buffer.itemsize
+            first, last = offset // itemsize, (offset + size - 1) // itemsize
+            buffer[here], element[here], real[here] = region.number, first, region.real + offset
+            safe[here] = region.buffer.holds(first) & region.buffer.holds(last)
+        lost = buffer < 0
+        if (lost & on).any():
+            buffer[lost], element[lost] = self._nowhere(), flat[lost]
+        keep = buffer >= 0
+        safe &= on
+        if len(flat):
+            x, y, z = self._builder.grid_idx
+            nx, ny, _ = self._builder.grid_dim
+            session.recorder.add(
+                launch=session.launch,
+                block=x + nx * (y + ny * z),
+                what=what,
+                buffer=buffer[keep],
+                element=element[keep],
+                size=size,
+                site=session.recorder.site(*_kernel_line()),
+                active=on[keep],
+            )
+        return real.astype(np.uint64).reshape(pointers.shape), safe.reshape(pointers.shape)
+
+    def _nowhere(self) -> int:
+        session = self._session
+        if session.nowhere < 0:
+            session.nowhere = session.recorder.buffer(Buffer(_NOWHERE, 1, (0,)))
+        return session.nowhere
+
+
+def _kernel_line() -> tuple[str, int]:
+    """File and line of the innermost frame that is neither Triton's nor ours: where the access is written."""
+    import triton
+
+    library = str(Path(triton.__file__).parent)
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and not file.startswith(library):
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
