@@ -41,8 +41,9 @@ inline void compare(const std::string& kernel, const DeviceBuffer& buffer, const
     int64_t stray = 0;
     const std::vector<float> got = buffer.read(&stray);
     if (stray != 0) {
-        report->fail(kernel + ": wrote outside its output, at element " + std::to_string(stray) + " of " +
-                     std::to_string(got.size()));
+        const int64_t row = stray < 0 ? -1 : stray / stride;
+        report->fail(kernel + ": row " + std::to_string(row) + ", column " + std::to_string(stray - row * stride) +
+                     " lies outside the output and must stay untouched");
     }
     for (size_t i = 0; i < got.size(); ++i) {
         const int64_t row = static_cast<int64_t>(i) / stride;
