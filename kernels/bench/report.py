@@ -76,7 +76,7 @@ def _row(record: Record, base: Record | None) -> str:
         cells = [shape_text(record.shape), record.implementation, *["–"] * 6, f"{record.status}: {record.reason or ''}"]
     else:
         against = ratio(base.median_us if base else None, record.median_us)
-        notes = [record.cache if record.cache_note is None else f"{record.cache} (data stays in L2)"]
+        notes = ["data stays in L2" if record.in_l2 else "cold"]
         if record.stale:
             notes.append("stale: the kernel has changed since")
         cells = [

@@ -101,7 +101,8 @@ class Record(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, dict=True
     bytes_moved: int
     flops: int
     timing: Literal["graph", "events"]
-    cache: Literal["cold", "warm"]
+    cache: Literal["cold", "warm"]  # what was asked for; where it could not be had, cache_note says so
+    in_l2: bool = False  # whether the data stayed in the L2 cache between calls
     cache_note: str | None = None
     buffer_sets: int | None = None
     launches: int | None = None  # calls in one timed sample
@@ -327,8 +328,16 @@ def files(gpu: str) -> Iterator[Path]:
             yield path
 
 
-def records(op: str, gpu: str = "h200") -> list[Record]:
-    """Every committed measurement of an operator on one GPU, in file order.
+def records(
+    op: str,
+    gpu: str = "h200",
+    *,
+    timing: Literal["graph", "events"] | None = "graph",
+    cache: Literal["cold", "warm"] | None = "cold",
+) -> list[Record]:
+    """The committed measurements of an operator on one GPU, in file order: graph replay over rotated buffers.
+
+    `timing` and `cache` choose others; None takes all of them.
 
     A record whose kernel has changed since is `.stale`, and a StaleRecord warning names file, operator and
     implementation. Raises ResultsError where the folder of that GPU does not exist or a file in it cannot be read.
@@ -344,7 +353,7 @@ def records(op: str, gpu: str = "h200") -> list[Record]:
     warned: set[tuple[Path, str]] = set()
     for path in files(gpu):
         for record in read(path).cases:
-            if record.op != op:
+            if record.op != op or timing not in (None, record.timing) or cache not in (None, record.cache):
                 continue
             if record.source:
                 if record.source not in today:

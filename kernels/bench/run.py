@@ -282,27 +282,25 @@ def _time(
     options: Options,
     samples: int,
 ) -> None:
-    sets, cache, note = buffer_sets(timed[0][1].bytes_moved, device.l2_bytes, options.cache)
+    sets, note = buffer_sets(timed[0][1].bytes_moved, device.l2_bytes, options.cache)
     inputs = device.rotated(op.inputs(shape, dtype, device.where, secrets.randbelow(1 << 31), padding=0), sets)
     results = measure(
         device,
         [Arm(c.name, c.call) for c, _ in timed],
         inputs,
         mode=options.timing,
-        cache=cache,
-        cache_note=note,
         samples=samples,
     )
     for (_, record), result in zip(timed, results, strict=True):
         record.samples_us, record.launches = result.samples_us, result.launches
-        record.cache, record.cache_note = result.cache, result.cache_note
+        record.in_l2, record.cache_note = note is not None or options.cache == "warm", note
         record.buffer_sets, record.graph_nodes = result.buffer_sets, result.nodes
 
 
 def _finish(gpu: str, record: Record, limit: Limit | None) -> Record:
-    complete(record, limit if record.cache == "cold" else None)
+    complete(record, None if record.in_l2 else limit)
     try:
-        check_plausible(gpu, record.dtype, record.cache, record.gb_per_s, record.tflop_per_s)
+        check_plausible(gpu, record.dtype, record.in_l2, record.gb_per_s, record.tflop_per_s)
     except Implausible as error:
         record.status, record.reason = "implausible", str(error)
         complete(record)

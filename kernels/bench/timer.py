@@ -77,8 +77,6 @@ class Measured:
     name: str
     launches: int
     buffer_sets: int
-    cache: Cache
-    cache_note: str | None = None
     samples_us: list[float] = field(default_factory=list)
     nodes: dict[str, int] | None = None
 
@@ -112,22 +110,16 @@ def first_call(device: Device, call: Callable[[], object], again: int = 3) -> Fi
     return FirstCall(first, max(0.0, first - min(later)))
 
 
-def buffer_sets(bytes_per_call: int, l2_bytes: int, cache: Cache) -> tuple[int, Cache, str | None]:
-    """How many copies of the inputs to rotate, which cache state that gives, and a sentence where it is not the wished
-    one.
-    """
-    if cache == "warm":
-        return 1, "warm", None
-    if bytes_per_call <= 0:
-        return 1, "warm", "Nothing moves, so there is nothing to evict."
+def buffer_sets(bytes_per_call: int, l2_bytes: int, cache: Cache) -> tuple[int, str | None]:
+    """How many copies of the inputs to rotate, and a sentence where `cold` cannot be had with any number of them."""
+    if cache == "warm" or bytes_per_call <= 0:
+        return 1, None
     wanted = max(2, L2_FACTOR * l2_bytes // bytes_per_call + 2)
     if wanted <= MAX_BUFFER_SETS:
-        return wanted, "cold", None
-    total = MAX_BUFFER_SETS * bytes_per_call
-    if total > L2_FACTOR * l2_bytes:
-        return MAX_BUFFER_SETS, "cold", None
-    note = f"{MAX_BUFFER_SETS} sets of {bytes_per_call} bytes stay in the L2 cache ({l2_bytes} bytes): a warm time."
-    return MAX_BUFFER_SETS, "warm", note
+        return wanted, None
+    return MAX_BUFFER_SETS, (
+        f"{MAX_BUFFER_SETS} sets of {bytes_per_call} bytes stay in the L2 cache ({l2_bytes} bytes): a warm time."
+    )
 
 
 def launches_for(call_us: float, sets: int) -> int:
@@ -142,8 +134,6 @@ def measure(
     inputs: Sequence[tuple[object, ...]],
     *,
     mode: Mode = "graph",
-    cache: Cache = "cold",
-    cache_note: str | None = None,
     samples: int = 50,
     warm_up_us: float = 20_000.0,
 ) -> list[Measured]:
@@ -178,7 +168,7 @@ def measure(
         work = probe if count == sets else device.record(calls(arm, count), mode, sets)
         del probe
         recorded.append(work)
-        found.append(Measured(arm.name, count, sets, cache, cache_note, nodes=work.nodes))
+        found.append(Measured(arm.name, count, sets, nodes=work.nodes))
 
     _keep_busy(device, recorded, warm_up_us)
     for index in range(max(wanted, default=0)):
@@ -240,10 +230,10 @@ def peaks(gpu: str, dtype: str) -> Peaks:
     return Peaks(_MEMORY_PEAK.get(gpu, _ANY_CARD.gb_per_s), _MATRIX_PEAK.get(gpu, {}).get(dtype, _ANY_CARD.tflop_per_s))
 
 
-def check_plausible(gpu: str, dtype: str, cache: Cache, gb_per_s: float | None, tflop_per_s: float | None) -> None:
+def check_plausible(gpu: str, dtype: str, in_l2: bool, gb_per_s: float | None, tflop_per_s: float | None) -> None:
     """Raises Implausible with a sentence where a rate is above the card's peak."""
     top = peaks(gpu, dtype)
-    memory = top.gb_per_s * (_CACHE_FACTOR if cache == "warm" else 1.0) if top.gb_per_s else None
+    memory = top.gb_per_s * (_CACHE_FACTOR if in_l2 else 1.0) if top.gb_per_s else None
     if gb_per_s is not None and memory is not None and gb_per_s > memory:
         raise Implausible(
             f"{gb_per_s:.0f} GB/s is above the {memory:.0f} GB/s that {gpu} can move: the clock stopped before the "
