@@ -10,6 +10,7 @@ Both are replaced in processes that interpret and import an operator, and nowher
 """
 
 import functools
+import warnings
 
 import numpy as np
 import triton.language as tl
@@ -47,7 +48,8 @@ def behave_like_a_gpu() -> None:
 
     @functools.wraps(stock_launch)
     def launch(self, *args, **kwargs):
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
             return stock_launch(self, *args, **kwargs)
 
     cast_impl.like_a_gpu = True

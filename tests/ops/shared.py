@@ -1,0 +1,38 @@
+"""Comparisons that the operators' tests share."""
+
+import torch
+
+from kernels.ops.op import Op
+
+
+def whole_storage(tensor: torch.Tensor) -> torch.Tensor:
+    """Every byte behind `tensor`, the gaps between its rows included, as a copy."""
+    flat = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+    return flat.clone()
+
+
+def assert_matches(op: Op, result: torch.Tensor, inputs: tuple[torch.Tensor, ...], dtype: str) -> None:
+    """`result` is what `op` promises for `inputs`: values within tolerance, shape, dtype, layout, and a new tensor."""
+    shape = tuple(inputs[0].shape)
+    rtol, atol = op.tolerance(dtype, shape)
+    assert result.dtype == getattr(torch, dtype)
+    assert result.shape == inputs[0].shape
+    assert result.is_contiguous()
+    assert all(result.numel() == 0 or result.data_ptr() != x.data_ptr() for x in inputs)
+    torch.testing.assert_close(result.double(), op.reference(*inputs), rtol=rtol, atol=atol, equal_nan=True)
+
+
+class Framed:
+    """A (rows, columns) output filled with NaN, inside a buffer of sentinels: a row above and below, columns beside."""
+
+    SENTINEL = 12288.0  # exact in float32, float16 and bfloat16
+
+    def __init__(self, rows: int, columns: int, dtype: torch.dtype, device: str):
+        self.buffer = torch.full((rows + 2, columns + 7), self.SENTINEL, dtype=dtype, device=device)
+        self.out = self.buffer[1:-1, 2 : columns + 2]
+        self.out.fill_(float("nan"))
+
+    def assert_frame_untouched(self) -> None:
+        frame = self.buffer.clone()
+        frame[1:-1, 2 : self.out.shape[1] + 2] = self.SENTINEL
+        assert (frame == self.SENTINEL).all(), "the kernel wrote outside its output"

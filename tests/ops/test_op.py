@@ -1,0 +1,167 @@
+"""The record every operator ends in, the registry, and the tolerance."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernels.ops import op as op_module
+from kernels.ops.op import DTYPES, ROUNDOFF, compiled, tolerance, with_padded_rows
+from kernels.ops.registry import NAMES, OPS, get
+
+ROOT = Path(__file__).parents[2]
+NOT_OPERATORS = {"__init__", "op", "checks", "interpreter", "registry"}
+
+
+def every_implementation():
+    return [pytest.param(o, i, id=f"{o.name}-{i.name}") for o in OPS.values() for i in o.implementations]
+
+
+def test_every_operator_file_is_registered_under_its_own_name_and_tested():
+    files = {path.stem for path in (ROOT / "kernels" / "ops").glob("*.py")} - NOT_OPERATORS
+    assert files == set(NAMES) == set(OPS)
+    assert all(OPS[name].name == name for name in NAMES)
+    assert all((ROOT / "tests" / "ops" / f"test_{name}.py").is_file() for name in NAMES)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(KeyError, match=r"There is no operator named 'sofmax'; there are add, softmax\."):
+        get("sofmax")
+    with pytest.raises(KeyError, match="add has no implementation named 'numpy'; it has triton, vector_add, torch"):
+        get("add").implementation("numpy")
+    assert get("add").implementation("torch").name == "torch"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_record_is_complete(name):
+    op = OPS[name]
+    names = [implementation.name for implementation in op.implementations]
+    assert len(names) == len(set(names))
+    assert names[0] == "triton" and op.implementations[0].ours
+    assert {"torch", "torch.compile"} <= set(names)
+    assert set(op.dtypes) <= set(DTYPES)
+    for cases in (op.checks, op.benches):
+        assert len({case.shape for case in cases}) == len(cases)
+        assert all(case.reason for case in cases)
+
+
+@pytest.mark.parametrize("op,implementation", every_implementation())
+def test_a_source_reference_names_something_that_exists(op, implementation):
+    assert implementation.needs in ("torch", "triton", "cuda")
+    assert set(implementation.dtypes) <= set(op.dtypes)
+    if implementation.source == "":
+        assert not implementation.ours
+        return
+    where, symbol = implementation.source.split(":")
+    path = ROOT / (where if where.endswith(".cu") else where.replace(".", "/") + ".py")
+    text = path.read_text()
+    assert f"{symbol}(" in text, f"{path.name} has no {symbol}"
+
+
+@pytest.mark.parametrize(
+    "op,implementation,dtype",
+    [
+        pytest.param(*param.values, dtype, id=f"{param.id}-{dtype}")
+        for param in every_implementation()
+        for dtype in param.values[1].dtypes
+    ],
+)
+def test_every_implementation_agrees_with_the_reference(op, implementation, dtype, device):
+    if implementation.needs == "cuda":
+        from kernels import cuda
+
+        if cuda.why_not():
+            pytest.skip(cuda.why_not())
+    if implementation.name == "torch.compile" and device == "cpu":
+        pytest.skip("torch.compile is compared on a GPU")
+    shape = (7, 260)
+    inputs = op.inputs(shape, dtype, device, seed=8, padding=0)
+    rtol, atol = op.tolerance(dtype, shape)
+    result = implementation.call(*inputs)
+    torch.testing.assert_close(result.double(), op.reference(*inputs), rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_are_seeded_padded_and_typed(name, device):
+    op = OPS[name]
+    for dtype in op.dtypes:
+        first, again = (op.inputs((6, 40), dtype, device, seed=1) for _ in range(2))
+        other = op.inputs((6, 40), dtype, device, seed=2)
+        for x, same, differs in zip(first, again, other):
+            assert x.shape == (6, 40) and x.dtype == getattr(torch, dtype) and x.device.type == device
+            assert torch.equal(x, same) and not torch.equal(x, differs)
+            assert x.stride() == (43, 1)
+            assert x.as_strided((5, 3), (43, 1), 40).isnan().all()
+        assert all(x.is_contiguous() for x in op.inputs((6, 40), dtype, device, seed=1, padding=0))
+
+
+def test_softmax_rows_lie_near_minus_100_0_and_100(device):
+    (x,) = OPS["softmax"].inputs((2, 3, 400), "float32", device, seed=1)
+    assert [round(mean / 100) for mean in x.mean(-1).flatten().tolist()] == [-1, 0, 1, -1, 0, 1]
+
+
+def test_bytes_and_flops_are_integers_by_formula():
+    n = 2**28
+    assert OPS["add"].bytes_moved((n,), "float32") == 3221225472  # two reads, one write, four bytes
+    assert OPS["add"].flops((n,)) == n
+    assert OPS["softmax"].bytes_moved((4096, 1024), "bfloat16") == 2 * 4096 * 1024 * 2
+    assert OPS["softmax"].flops((4096, 1024)) == 5 * 4096 * 1024
+    assert OPS["add"].bytes_moved((), "float32") == 12 and OPS["add"].bytes_moved((4, 0), "float32") == 0
+
+
+def test_the_tolerance_is_a_few_roundoffs_and_grows_with_the_reduction():
+    assert tolerance("float32")[0] == 2 * ROUNDOFF["float32"]
+    for dtype in DTYPES:
+        eps = torch.finfo(getattr(torch, dtype)).eps
+        assert ROUNDOFF[dtype] == eps / 2
+        assert ROUNDOFF[dtype] < tolerance(dtype)[0] <= eps
+        assert tolerance(dtype, 100)[0] < tolerance(dtype, 10000)[0] < 3 * max(eps / 2, 110 * 2.0**-24)
+    assert tolerance("float16")[1] == torch.finfo(torch.float16).smallest_normal * torch.finfo(torch.float16).eps
+    assert tolerance("float32")[1] == torch.finfo(torch.float32).smallest_normal
+
+
+def test_the_largest_exponent_of_softmax_is_where_float32_ends():
+    assert math.exp(-104) < 2.0**-149 < math.exp(-103)
+
+
+def test_padding_is_nan_behind_each_row():
+    values = torch.arange(6.0).reshape(2, 3)
+    padded = with_padded_rows(values, 2)
+    assert torch.equal(padded, values) and padded.stride() == (5, 1)
+    assert with_padded_rows(values, 0) is values
+    assert with_padded_rows(torch.tensor(1.0), 2).shape == ()
+
+
+def test_compiled_builds_once_a_shape_and_only_when_called(monkeypatch):
+    built = []
+
+    def fake(function, *, dynamic):
+        assert dynamic is False
+        built.append(function.__code__)
+        return function
+
+    monkeypatch.setattr(torch, "compile", fake)
+    call = compiled(_double)
+    assert built == []
+    for n in (2, 3, 2):
+        assert torch.equal(call(torch.ones(n)), torch.full((n,), 2.0))
+    call(torch.ones(2).half())
+    assert len(built) == 3
+    assert len({id(code) for code in [*built, _double.__code__]}) == 4  # one recompile budget each
+
+
+def _double(x):
+    return x + x
+
+
+def test_a_cuda_twin_is_looked_up_when_called(monkeypatch):
+    import sys
+    import types
+
+    twin = op_module.cuda_twin("vector_add")
+    assert twin.dtypes == ("float32",) and twin.needs == "cuda" and twin.source == "cuda/kernels.cu:vector_add"
+    fake = types.ModuleType("kernels.cuda")
+    fake.vector_add = lambda x, y: x - y
+    monkeypatch.setitem(sys.modules, "kernels.cuda", fake)
+    assert twin.call(torch.tensor(5.0), torch.tensor(3.0)).item() == 2
