@@ -1,8 +1,10 @@
 """Triton kernels traced under the interpreter: right ones are not accused, wrong ones are named to the element."""
 
+import gc
 import inspect
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -252,17 +254,27 @@ def test_an_access_that_begins_inside_and_ends_outside_is_not_done():
     assert base.tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
 
 
-def test_a_tensor_freed_between_launches_is_not_taken_for_the_next_one():
-    def launch():
-        for _ in range(4):
-            fill[(1,)](torch.empty(1000), 1000, STEP=1024, BLOCK=1024)
+def test_a_tensor_lives_as_long_as_the_trace_so_that_its_address_is_not_given_to_another():
+    held = []
 
-    trace = trace_triton(launch, {})
-    assert [buffer.name for buffer in trace.buffers] == ["out", "out_2", "out_3", "out_4"]
+    def launch():
+        temporary = torch.empty(64)
+        held.append(weakref.ref(temporary))
+        fill[(1,)](temporary, 64, STEP=64, BLOCK=64)
+        del temporary
+        gc.collect()
+        assert held[0]() is not None
+        fill[(1,)](torch.empty(64), 64, STEP=64, BLOCK=64)
+
+    assert [buffer.name for buffer in trace_triton(launch, {}).buffers] == ["out", "out_2"]
+    gc.collect()
+    assert held[0]() is None
 
 
 @pytest.mark.parametrize("kernel", [copy_blocks, copy_described])
 def test_block_pointers_and_descriptors_are_seen(kernel):
+    if kernel is copy_blocks and "removed" in (tl.make_block_ptr.__doc__ or "removed"):
+        pytest.skip("this Triton has no block pointers")
     x, out = torch.randn(24), torch.empty(24)
     trace = trace_triton(lambda: kernel[(2,)](x, out, 24, BLOCK=16), {"x": x, "out": out})
     assert torch.equal(out, x) and trace.faults() == []
