@@ -1,0 +1,45 @@
+"""What `lessons verify` checks beside the blocks: the committed results, and outputs of pages that are gone."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from kernels.lessons.model import Fault, PageSource
+
+
+def repository_faults(root: Path, sources: list[PageSource]) -> list[Fault]:
+    """Faults of the repository as a whole: stale or unreadable results, accepted outputs without a page."""
+    return [*_results(root), *_outputs(root, sources)]
+
+
+def _results(root: Path) -> list[Fault]:
+    from kernels.bench import StaleRecord, records
+
+    faults = []
+    for folder in sorted((root / "results").glob("*")):
+        if not folder.is_dir() or folder.name == "local":
+            continue
+        for op in sorted({path.stem.partition("-")[0].partition(".")[0] for path in folder.glob("*.json")}):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    records(op, gpu=folder.name)
+                except Exception as error:
+                    faults.append(Fault(f"../results/{folder.name}", 1, "results", f"{op}: {error}"))
+            for warning in caught:
+                if issubclass(warning.category, StaleRecord):
+                    faults.append(Fault(f"../results/{folder.name}", 1, "stale", str(warning.message)))
+    return faults
+
+
+def _outputs(root: Path, sources: list[PageSource]) -> list[Fault]:
+    folder = root / "lessons_src" / "outputs"
+    known = {source.slug for source in sources}
+    faults = []
+    for index in sorted(folder.glob("**/index.json")):
+        slug = index.parent.relative_to(folder).as_posix()
+        if slug not in known:
+            message = f"lessons_src/outputs/{slug} holds accepted outputs of a page that is gone; remove the folder"
+            faults.append(Fault(f"{slug}.md", 1, "orphan", message))
+    return faults

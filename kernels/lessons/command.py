@@ -1,0 +1,247 @@
+"""The command `lessons`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    help="Build, preview and verify a site whose pages run their code.",
+    epilog="A page is named by its path below docs/, as in labs/3-softmax.md; a block by page#id.",
+)
+Config = Annotated[
+    str | None, typer.Option("--config-file", "-f", help="Another mkdocs.yml than the one in this folder.")
+]
+_out = Console(highlight=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def build(
+    config_file: Config = None,
+    mode: Annotated[
+        str, typer.Option(help="run: execute what is not fresh. frozen: execute nothing. verify: all.")
+    ] = "run",
+    strict: Annotated[bool, typer.Option(help="Make drift and MkDocs' own warnings errors.")] = True,
+    site_dir: Annotated[str | None, typer.Option(help="Where to write the site.")] = None,
+) -> None:
+    """Build the site. When a page is untrue the build fails and the previous site stays."""
+    from kernels.lessons.mkdocs_plugin import build_site
+
+    os.environ["LESSONS_MODE"] = mode
+    _mkdocs(lambda: build_site(config_file, strict=strict, site_dir=site_dir))
+
+
+@app.command()
+def serve(
+    config_file: Config = None,
+    address: Annotated[str | None, typer.Option(help="Where to listen, as in localhost:8000.")] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the site in a browser.")] = False,
+    every_page: Annotated[
+        bool, typer.Option(help="Render every page after every edit, not only those that changed.")
+    ] = False,
+) -> None:
+    """Preview the site; a saved page is shown again in about a second, and only changed blocks run."""
+    from kernels.lessons.mkdocs_plugin import serve_site
+
+    _mkdocs(lambda: serve_site(config_file, address, open_in_browser=open_browser, every_page=every_page))
+
+
+@app.command()
+def verify(
+    pages: Annotated[list[str] | None, typer.Argument(help="Pages to verify; all when none is named.")] = None,
+    config_file: Config = None,
+    shard: Annotated[str, typer.Option(help="i/n: the i-th of n parts, to share the work among machines.")] = "1/1",
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Execute nothing; check that all is accepted and fresh.")
+    ] = False,
+) -> None:
+    """Execute every block from clean and compare it with its accepted output. Ends with 1 when a page is untrue."""
+    from kernels.lessons.checks import repository_faults
+    from kernels.lessons.prose import typed_numbers
+    from kernels.lessons.report import describe, summary
+
+    index, count = _shard(shard)
+    engine, sources, docs = _open(config_file)
+    try:
+        chosen = _choose(sources, pages)[index - 1 :: count]
+        report = _bring(engine, chosen, "frozen" if frozen else "verify")
+        faults = report.faults() + [fault for source in chosen for fault in typed_numbers(source)]
+        if index == 1 and not pages:
+            faults += repository_faults(engine.root, sources)
+    finally:
+        engine.close()
+    for fault in sorted(faults, key=lambda fault: (fault.page, fault.line)):
+        _out.print(describe(fault, docs), markup=False)
+    part = f" (part {index} of {count})" if count > 1 else ""
+    _out.print(f"{summary(report)}{part}; {len(faults)} faults", markup=False)
+    raise typer.Exit(1 if faults else 0)
+
+
+@app.command()
+def accept(
+    pages: Annotated[
+        list[str] | None, typer.Argument(help="Pages (page.md) or blocks (page.md#id); all when none.")
+    ] = None,
+    config_file: Config = None,
+    needs: Annotated[str, typer.Option(help="Only blocks with this need, as in gpu.")] = "",
+) -> None:
+    """Execute blocks and write what they give as the accepted outputs. A page with a failing block is refused."""
+    from kernels.lessons.report import describe, summary
+
+    engine, sources, docs = _open(config_file)
+    wanted = [name.partition("#") for name in pages or []]
+    chosen = _choose(sources, [name for name, _, _ in wanted])
+    ids = {(name, block) for name, _, block in wanted if block}
+    try:
+        only = None
+        if ids or needs:
+
+            def only(block) -> bool:
+                return (not ids or block.id in {each for _, each in ids}) and (not needs or needs in block.needs)
+
+        report = _bring(engine, chosen, "accept", only=only)
+    finally:
+        engine.close()
+    for path in report.written:
+        _out.print(f"wrote {path}", markup=False)
+    faults = report.faults()
+    for fault in faults:
+        _out.print(describe(fault, docs), markup=False)
+    _out.print(f"{summary(report)}; {len(report.written)} files written", markup=False)
+    raise typer.Exit(1 if any(fault.kind not in ("stale", "missing") for fault in faults) else 0)
+
+
+@app.command("list")
+def list_blocks(
+    pages: Annotated[list[str] | None, typer.Argument(help="Pages to list; all when none is named.")] = None,
+    config_file: Config = None,
+) -> None:
+    """List the blocks of the pages: where, what they need, and whether this machine runs them."""
+    engine, sources, docs = _open(config_file)
+    table = Table(box=None, pad_edge=False)
+    for title in ("where", "block", "needs", "check", "evidence", "here"):
+        table.add_column(title)
+    total = 0
+    for source in _choose(sources, pages):
+        scan = engine.scan(source)
+        for block in scan.blocks:
+            total += 1
+            here = "from its record" if engine.machine.lacking(block.needs) else "runs"
+            where = f"{docs}/{source.name}:{block.line + source.line_offset}"
+            table.add_row(where, block.id, ",".join(block.needs), block.check, block.evidence, here)
+        for fault in scan.faults:
+            table.add_row(fault.where(docs), fault.block, "", "", "", fault.message)
+    engine.close()
+    _out.print(table)
+    _out.print(f"{total} blocks")
+
+
+@app.command()
+def doctor(config_file: Config = None) -> None:
+    """Say what this machine can run, and what its site would show from records instead."""
+    engine, sources, _ = _open(config_file)
+    meaning = {
+        "cpu": "plain Python blocks",
+        "triton": "Triton kernels, interpreted",
+        "cxx": "CUDA kernels traced on the CPU",
+        "nvcc": "CUDA kernels compiled: registers, PTX, SASS",
+        "gpu": "kernels run and measured on a GPU",
+    }
+    lines = []
+    for need, what in meaning.items():
+        ability = engine.machine.ability(need)
+        mark = "yes" if ability else "no"
+        lines.append(f"{need:7} {mark:4} {what}: {ability.label if ability else ability.reason}")
+    _out.print("\n".join(lines), markup=False)
+    here = elsewhere = 0
+    missing = []
+    for source in sources:
+        for block in engine.scan(source).blocks:
+            if engine.machine.lacking(block.needs):
+                elsewhere += 1
+                missing.append(f"{source.name}#{block.id}")
+            else:
+                here += 1
+    engine.close()
+    _out.print(f"\n{here} blocks would run here; {elsewhere} would be shown from accepted records.", markup=False)
+    for name in missing:
+        _out.print(f"  from its record: {name}", markup=False)
+
+
+def _open(config_file: str | None):
+    from mkdocs.exceptions import MkDocsException
+
+    from kernels.lessons.mkdocs_plugin import open_project
+
+    try:
+        return open_project(config_file)
+    except MkDocsException as error:
+        _err.print(f"lessons: {error}", markup=False)
+        raise typer.Exit(2) from None
+
+
+def _mkdocs(call: Callable[[], None]) -> None:
+    import logging
+
+    import click
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)-7s - %(message)s"))
+    logger = logging.getLogger("mkdocs")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        call()
+    except click.ClickException as error:
+        error.show()
+        raise typer.Exit(1) from None
+    except click.exceptions.Abort:
+        raise typer.Exit(1) from None
+
+
+def _bring(engine, sources, mode: str, **named):
+    from kernels.lessons.progress import showing
+
+    with showing() as progress:
+        return engine.bring_up_to_date(sources, mode, progress=progress, **named)
+
+
+def _choose(sources, names: list[str] | None):
+    if not names:
+        return sources
+    known = {source.name: source for source in sources}
+    chosen = []
+    for name in names:
+        short = Path(name).as_posix().removeprefix("docs/")
+        if short not in known:
+            near = [each for each in known if Path(short).stem in each]
+            _err.print(
+                f"lessons: there is no page {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+                markup=False,
+            )
+            raise typer.Exit(2)
+        if known[short] not in chosen:
+            chosen.append(known[short])
+    return chosen
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+        _err.print(f"lessons: --shard {text!r} is not i/n with 1 ≤ i ≤ n, as in 2/4", markup=False)
+        raise typer.Exit(2)
+    return int(index), int(count)
+
+
+if __name__ == "__main__":
+    sys.exit(app())

@@ -1,0 +1,305 @@
+"""The MkDocs plugin: the one file that imports `mkdocs`. It hands pages to the engine and outputs to the pages."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from markdown import Markdown
+from mkdocs.commands import build as build_command
+from mkdocs.commands import serve as serve_command
+from mkdocs.config import base, load_config
+from mkdocs.config import config_options as options
+from mkdocs.exceptions import Abort, PluginError
+from mkdocs.livereload import LiveReloadServer
+from mkdocs.plugins import BasePlugin, event_priority
+from mkdocs.utils import CountHandler
+from mkdocs.utils import meta as front_matter
+
+from kernels.lessons import fence
+from kernels.lessons.engine import Engine, Report
+from kernels.lessons.model import Fault, PageSource
+from kernels.lessons.progress import showing
+from kernels.lessons.render import PageRenderer
+from kernels.lessons.report import describe, summary
+from kernels.lessons.scan import annotate_known
+
+log = logging.getLogger("mkdocs.plugins.lessons")
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+TOLERATED = {"drift", "new", "stale", "edited", "orphan"}
+"""Faults that a plain build shows as warnings; any other fault fails every build, and so do these under --strict."""
+
+
+class LessonsConfig(base.Config):
+    """Options of the plugin in mkdocs.yml."""
+
+    mode = options.Choice(("run", "frozen", "verify"), default="run")
+    watch = options.ListOfItems(options.Type(str), default=["kernels", "cuda", "lessons_src", "results"])
+
+
+class LessonsPlugin(BasePlugin[LessonsConfig]):
+    """Runs the pages' blocks before the pages are rendered, and fails the build when a page is untrue."""
+
+    supports_multiple_instances = False
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+        self.command = "build"
+        self.dirty = False
+        self.report = Report()
+        self._staging: Path | None = None
+        self._target: Path | None = None
+        self._shown: dict[str, str] = {}
+        self._renderer: PageRenderer | None = None
+        self._pass = None
+        self._late: list[Fault] = []
+
+    def on_startup(self, *, command: str, dirty: bool) -> None:
+        """Remember whether this is a build or a live preview; being here keeps the plugin between rebuilds."""
+        self.command, self.dirty = command, dirty
+
+    def on_shutdown(self) -> None:
+        """End the warm workers."""
+        if self.engine:
+            self.engine.close()
+
+    def on_config(self, config):
+        """Register the fences and make the engine."""
+        try:
+            fence.register(config.mdx_configs, config.markdown_extensions)
+        except ValueError as error:
+            raise PluginError(str(error)) from None
+        if self.engine is None:
+            root = Path(config.config_file_path).parent if config.config_file_path else Path.cwd()
+            self.engine = Engine(root.resolve(), new_markdown_of(config))
+        return config
+
+    def on_pre_build(self, *, config) -> None:
+        """Build beside the site, so that a failed build leaves the last good one."""
+        if self.command == "serve":
+            return
+        self._target = Path(config.site_dir)
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        _finish_interrupted_swap(self._target)
+        self._staging = Path(tempfile.mkdtemp(prefix=".site-", dir=self._target.parent))
+        config.site_dir = str(self._staging)
+
+    @event_priority(-90)
+    def on_files(self, files, *, config):
+        """Bring every page up to date before the first is rendered."""
+        mode = os.environ.get("LESSONS_MODE") or self.config.mode
+        sources = page_sources(files)
+        self._late = []
+        log.info("Lessons: %d pages in mode %s", len(sources), mode)
+        try:
+            with showing() as progress:
+                self.report = self.engine.bring_up_to_date(sources, mode, progress=progress)
+        except ValueError as error:
+            raise PluginError(str(error)) from None
+        log.info("Lessons: %s", summary(self.report))
+        if self.command == "serve" and self.dirty:
+            self._mark_changed(files)
+        return files
+
+    @event_priority(100)
+    def on_page_markdown(self, markdown, *, page, config, files):
+        """Number the page's blocks and make their outputs available to the fences."""
+        outcome = self.report.pages.get(page.file.src_uri)
+        if outcome is None:
+            return markdown
+        self._renderer = PageRenderer(outcome, self.engine.runs, authoring=self.command == "serve")
+        self._pass = fence.passing(self._renderer)
+        self._pass.__enter__()
+        page.meta["lessons"] = _facts(outcome)
+        return annotate_known(outcome.scan)
+
+    @event_priority(100)
+    def on_page_content(self, html, *, page, config, files):
+        """Check that every block of the page is on it, and nothing that was not run."""
+        renderer, self._renderer = self._renderer, None
+        if renderer is None:
+            return html
+        self._pass.__exit__(None, None, None)
+        renderer.finish()
+        self._late += renderer.extra_faults + renderer.not_rendered()
+        if fence.UNSEEN in _COMMENT.sub("", html):
+            message = "an executed block or inline value was rendered without having been run"
+            self._late.append(Fault(page.file.src_uri, 1, "unplaced", message))
+        return html
+
+    @event_priority(-100)
+    def on_post_build(self, *, config) -> None:
+        """Report; publish the new site, or keep the old one."""
+        strict = config.strict or bool(os.environ.get("MIKE_DOCS_VERSION"))
+        strict |= (os.environ.get("LESSONS_MODE") or self.config.mode) != "run"
+        faults = sorted([*self.report.faults(), *self._late], key=lambda fault: (fault.page, fault.line))
+        fatal = 0
+        for fault in faults:
+            tolerated = fault.kind in TOLERATED and not strict
+            fatal += not tolerated
+            log.log(logging.WARNING if tolerated else logging.ERROR, describe(fault, _docs_name(config)))
+        if self.command == "serve":
+            return
+        warned = any(
+            isinstance(handler, CountHandler) and handler.get_counts()
+            for handler in logging.getLogger("mkdocs").handlers
+        )
+        if fatal or (config.strict and warned):
+            self._discard()
+            if fatal:
+                raise Abort(f"Lessons: {fatal} faults; the site was not changed. {summary(self.report)}")
+            return  # MkDocs itself aborts now, over the warnings that it counted
+        self._publish()
+        config.site_dir = str(self._target)
+
+    def on_build_error(self, *, error) -> None:
+        """Leave the site as it was."""
+        if self._pass is not None and self._renderer is not None:
+            self._renderer = None
+            self._pass.__exit__(None, None, None)
+        self._discard()
+
+    def on_serve(self, server, *, config, builder):
+        """Rebuild when the code behind the pages changes."""
+        for name in self.config.watch:
+            path = self.engine.root / name
+            if path.exists():
+                server.watch(str(path))
+        return server
+
+    def _mark_changed(self, files) -> None:
+        """Under a dirty rebuild, also render pages whose outputs changed though their text did not."""
+        for file in files.documentation_pages():
+            outcome = self.report.pages.get(file.src_uri)
+            if outcome is None:
+                continue
+            state = repr(
+                [(o.status, o.output.text, o.label, o.faults) for o in outcome.outcomes.values()]
+                + [outcome.values, outcome.faults, [_stamp(self.engine.root, text) for text in outcome.scan.includes]]
+            )
+            if self._shown.get(file.src_uri, state) != state:
+                file.is_modified = lambda: True
+            self._shown[file.src_uri] = state
+
+    def _publish(self) -> None:
+        target, staging = self._target, self._staging
+        staging.chmod(0o755)
+        old = target.with_name(f".{target.name}-old")
+        if target.exists():
+            target.rename(old)
+        staging.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+        self._staging = None
+
+    def _discard(self) -> None:
+        if self._staging is not None:
+            shutil.rmtree(self._staging, ignore_errors=True)
+            self._staging = None
+
+
+def new_markdown_of(config):
+    """A function that gives converters with the site's Markdown extensions."""
+    made: list[Markdown] = []
+
+    def new_markdown() -> Markdown:
+        if not made:
+            made.append(Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs))
+        return made[0].reset()
+
+    return new_markdown
+
+
+def page_sources(files) -> list[PageSource]:
+    """The Markdown pages of a site."""
+    found = []
+    for file in files.documentation_pages():
+        if file.src_uri.endswith(".md") and file.abs_src_path:
+            text = file.content_string
+            body, _ = front_matter.get_data(text)
+            found.append(PageSource(file.src_uri, Path(file.abs_src_path), body, text.count("\n") - body.count("\n")))
+    return sorted(found, key=lambda source: source.name)
+
+
+def open_project(config_file: str | None = None) -> tuple[Engine, list[PageSource], str]:
+    """The engine and the pages behind a `mkdocs.yml`, for commands that build no site.
+
+    Raises:
+        Abort: there is no such configuration, or it is wrong.
+    """
+    from mkdocs.structure.files import get_files
+
+    config = load_config(config_file)
+    plugin = next((each for each in config.plugins.values() if isinstance(each, LessonsPlugin)), None)
+    if plugin is None:
+        raise Abort(f"{config.config_file_path} does not name the plugin 'lessons'")
+    plugin.on_config(config)
+    return plugin.engine, page_sources(get_files(config)), _docs_name(config)
+
+
+def _facts(outcome) -> dict[str, object]:
+    """What a page's template may say about it."""
+    labels = sorted({each.label for each in outcome.outcomes.values() if each.label})
+    return {"blocks": len(outcome.outcomes), "values": len(outcome.values), "labels": labels}
+
+
+def _docs_name(config) -> str:
+    return Path(config.docs_dir).name
+
+
+def _stamp(root: Path, include: str) -> str:
+    """Changes with the file whose source a page shows."""
+    place = include.partition("=")[2].rpartition(":")[0]
+    path = root / place if "/" in place else root / (place.replace(".", "/") + ".py")
+    try:
+        return f"{path.stat().st_mtime_ns}"
+    except OSError:
+        return ""
+
+
+def _finish_interrupted_swap(target: Path) -> None:
+    """A build was killed between its two renames: the old site is whole, put it back. Remove left-over stagings."""
+    old = target.with_name(f".{target.name}-old")
+    if old.exists():
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
+
+
+class _QuickServer(LiveReloadServer):
+    """Looks for saved files ten times a second instead of twice."""
+
+    def __init__(self, *arguments, **named) -> None:
+        super().__init__(*arguments, **named, polling_interval=0.1)
+        self.build_delay = 0.05
+
+
+def serve_site(config_file: str | None, address: str | None, *, open_in_browser: bool, every_page: bool) -> None:
+    """Live preview: `mkdocs serve`, rebuilding only pages that changed unless `every_page`."""
+    serve_command.LiveReloadServer = _QuickServer
+    logging.getLogger("mkdocs").addFilter(lambda record: "'dirty' build" not in record.getMessage())
+    for handler in logging.getLogger("mkdocs").handlers or [logging.StreamHandler()]:
+        handler.addFilter(lambda record: "'dirty' build" not in record.getMessage())
+    named = {"dev_addr": address} if address else {}
+    build_type = None if every_page else "dirty"
+    serve_command.serve(config_file, build_type=build_type, open_in_browser=open_in_browser, **named)
+
+
+def build_site(config_file: str | None, *, strict: bool, site_dir: str | None) -> None:
+    """What `mkdocs build` does.
+
+    Raises:
+        Abort: the site cannot be built; what was said tells why.
+    """
+    named = {"site_dir": site_dir} if site_dir else {}
+    config = load_config(config_file, strict=strict, **named)
+    config.plugins.on_startup(command="build", dirty=False)
+    try:
+        build_command.build(config)
+    finally:
+        config.plugins.on_shutdown()

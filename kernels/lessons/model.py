@@ -1,0 +1,149 @@
+"""The engine's nouns: a page, its blocks and inline values, what a run produced, and what became of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NEEDS = ("cpu", "triton", "nvcc", "cxx", "gpu")
+"""What a block may ask of a machine: nothing, Triton (interpreted), nvcc, a host C++ compiler, an NVIDIA GPU."""
+
+EVIDENCE = ("run", "trace", "compile", "measure")
+"""What the output of a block is evidence of."""
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """The text of a page as the Markdown converter will get it, and where it lies."""
+
+    name: str
+    """Path below the documentation folder, with forward slashes: ``labs/3-softmax.md``."""
+    path: Path
+    body: str
+    """The Markdown, without front matter."""
+    line_offset: int = 0
+    """Lines of front matter above the body."""
+
+    @property
+    def slug(self) -> str:
+        """Folder of the page's accepted outputs: the name without its ending."""
+        return self.name.removesuffix(".md")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One executed fence."""
+
+    id: str
+    line: int
+    """Line of the opening fence in the file, counted from one."""
+    language: str
+    code: str
+    needs: tuple[str, ...] = ("cpu",)
+    check: str = "exact"
+    rtol: float = 0.0
+    atol: float = 0.0
+    why: str = ""
+    normalise: tuple[str, ...] = ()
+    timeout_s: float = 60.0
+    session: str = ""
+    evidence: str = "run"
+    html: bool = False
+    returncode: int = 0
+    raises: str = ""
+
+    @property
+    def compiled(self) -> bool:
+        """Runs in the worker that does not interpret Triton."""
+        return "gpu" in self.needs
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the accepted file."""
+        return ".html" if self.html else ".txt"
+
+
+@dataclass(frozen=True)
+class Inline:
+    """One value in prose: an expression evaluated in the page's session, after the blocks above it."""
+
+    line: int
+    column: int
+    expression: str
+
+    @property
+    def place(self) -> str:
+        """Line and column in the body, as written into the annotated text."""
+        return f"{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that makes a page untrue or unbuildable. `kind` is a word that the report groups by."""
+
+    page: str
+    line: int
+    kind: str
+    message: str
+    detail: str = ""
+    block: str = ""
+
+    def where(self, docs: str = "docs") -> str:
+        """``docs/labs/3-softmax.md:57``."""
+        return f"{docs}/{self.page}:{self.line}"
+
+
+@dataclass
+class PageScan:
+    """What a page asks to be run, in document order."""
+
+    source: PageSource
+    blocks: list[Block] = field(default_factory=list)
+    inlines: list[Inline] = field(default_factory=list)
+    includes: list[str] = field(default_factory=list)
+    """References whose source the page shows."""
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass
+class Output:
+    """What one block produced, normalised."""
+
+    text: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    modules: list[str] = field(default_factory=list)
+    """Project modules that the process had imported when the block ended."""
+    data: list[str] = field(default_factory=list)
+    """Files and folders of the project that it read, relative to the root."""
+    stale_records: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass
+class Outcome:
+    """What became of a block: `status` is ran, frozen or failed."""
+
+    block: Block
+    status: str
+    output: Output
+    label: str
+    """On what it ran or was recorded."""
+    commit: str
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass
+class PageOutcome:
+    """What became of a page."""
+
+    scan: PageScan
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    """Text of every inline value by `Inline.place`."""
+    faults: list[Fault] = field(default_factory=list)
+
+    def all_faults(self) -> list[Fault]:
+        """The page's own faults and those of its blocks, by line."""
+        found = [*self.faults, *(fault for outcome in self.outcomes.values() for fault in outcome.faults)]
+        return sorted(found, key=lambda fault: (fault.line, fault.kind, fault.message))

@@ -1,0 +1,32 @@
+"""Show a long run's progress: a bar in a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_QUIET_S = 2.0
+
+
+@contextmanager
+def showing() -> Iterator[Callable[[str, int, int], None]]:
+    """Give a function that is told (what starts, how many have started, how many there are)."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("", total=None)
+            yield lambda what, count, total: bar.update(task, completed=count, total=total, description=what)
+        return
+    last = [time.monotonic()]
+
+    def tell(what: str, count: int, total: int) -> None:
+        if time.monotonic() - last[0] > _QUIET_S or count == total:
+            last[0] = time.monotonic()
+            print(f"lessons: block {count} of {total}: {what}", file=sys.stderr, flush=True)
+
+    yield tell

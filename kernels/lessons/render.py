@@ -1,0 +1,158 @@
+"""The HTML around a block: its output is shown with its evidence, its faults, and a copy of runnable code."""
+
+from __future__ import annotations
+
+import hashlib
+from html import escape
+
+from kernels.lessons.model import Block, Fault, Outcome, PageOutcome
+from kernels.lessons.store import RunStore
+
+_EVIDENCE = {
+    "run": "the output of this block",
+    "trace": "reads and writes recorded while the code ran",
+    "compile": "what the compiler made of the code",
+    "measure": "measured on a GPU",
+}
+
+
+class PageRenderer:
+    """Serves the fences while one page is converted (see `fence.Renderer`)."""
+
+    def __init__(self, outcome: PageOutcome, runs: RunStore, *, authoring: bool = False) -> None:
+        self.outcome = outcome
+        self.authoring = authoring
+        self.extra_faults: list[Fault] = []
+        self.rendered: set[str] = set()
+        self._source = outcome.scan.source
+        self._blocks = {block.line: block for block in outcome.scan.blocks}
+        self._runs = runs
+        self._cache: dict[str, list[str]] = runs.noted(self._source, "html") or {}
+        self._changed = False
+
+    def output(self, line: int) -> str | None:
+        """See `fence.Renderer`."""
+        block = self._blocks.get(line)
+        if block is not None:
+            return self.outcome.outcomes[block.id].output.text
+        return "" if self._faults_at(line) else None
+
+    def cached(self, line: int) -> str | None:
+        """See `fence.Renderer`."""
+        block = self._blocks.get(line)
+        if block is None:
+            return None
+        known = self._cache.get(block.id)
+        return known[1] if known and known[0] == self._render_key(block) else None
+
+    def block(self, line: int, html: str, block_id: str) -> str:
+        """See `fence.Renderer`."""
+        block = self._blocks.get(line)
+        if block is None:
+            return f'<div class="kl-block">{html}{self._errors(self._faults_at(line))}</div>'
+        key = self._render_key(block)
+        if self._cache.get(block.id, [""])[0] != key:
+            self._cache[block.id] = [key, html]
+            self._changed = True
+        self.rendered.add(block.id)
+        outcome = self.outcome.outcomes[block.id]
+        long = outcome.output.text.count("\n") > 40 or block.html
+        search = " data-search-exclude" if long else ""
+        return (
+            f'<div class="kl-block no-copy kl-block--{outcome.status}" id="block-{escape(block.id)}" '
+            f'data-evidence="{block.evidence}"{search}>{html}{self._errors(outcome.faults)}{self._bar(outcome)}</div>'
+        )
+
+    def inline(self, line: int, column: int, expression: str) -> str:
+        """See `fence.Renderer`."""
+        text = self.outcome.values.get(f"{line}:{column}", "?")
+        return f'<span class="kl-value" title="computed: {escape(expression)}">{escape(text)}</span>'
+
+    def fault(self, line: int, kind: str, message: str) -> str:
+        """See `fence.Renderer`."""
+        fault = Fault(self._source.name, line + self._source.line_offset, kind, message)
+        self.extra_faults.append(fault)
+        return self._errors([fault])
+
+    def finish(self) -> None:
+        """Keep what was rendered for the next build."""
+        if self._changed:
+            self._runs.note(self._source, "html", self._cache)
+            self._runs.save(self._source)
+
+    def not_rendered(self) -> list[Fault]:
+        """Faults for blocks that the scan found and the converter did not render."""
+        return [
+            Fault(
+                self._source.name,
+                b.line + self._source.line_offset,
+                "unrendered",
+                "the block is not on the page",
+                block=b.id,
+            )
+            for b in self.outcome.scan.blocks
+            if b.id not in self.rendered
+        ]
+
+    def runnable(self, block: Block) -> str:
+        """The block as a program of its own: its session's earlier code first."""
+        same = [
+            b
+            for b in self.outcome.scan.blocks
+            if (b.session, b.compiled, b.language) == (block.session, block.compiled, block.language)
+            and b.line <= block.line
+        ]
+        code = "\n\n".join(_visible(each.code) for each in same) + "\n"
+        if block.language == "bash":
+            return "set -euo pipefail\n" + code
+        head = f"# {self._source.name}, block {block.id}\n"
+        if any("triton" in each.needs for each in same):
+            head += 'import os; os.environ["TRITON_INTERPRET"] = "1"  # Triton without a GPU\n'
+        return head + code
+
+    def _bar(self, outcome: Outcome) -> str:
+        block = outcome.block
+        stale = any(fault.kind == "stale" for fault in outcome.faults)
+        words = [
+            f'<span class="kl-badge kl-badge--{block.evidence}" title="{_EVIDENCE[block.evidence]}">'
+            f"{block.evidence}</span>"
+        ]
+        if stale:
+            words.append('<span class="kl-badge kl-badge--stale">stale</span>')
+        verb = "recorded on" if outcome.status == "frozen" else "run on"
+        where = f"{verb} {outcome.label}" if outcome.label else "not run"
+        if outcome.commit:
+            where += f", commit {outcome.commit}"
+        words.append(f'<span class="kl-block__where">{escape(where)}</span>')
+        text = escape(self.runnable(block), quote=True).replace("\n", "&#10;")
+        button = (
+            f'<button type="button" class="kl-copy" data-clipboard-text="{text}" '
+            f'title="Copy a program that runs as it is">Copy as a program<span class="kl-visually-hidden"> '
+            f"({escape(block.id)})</span></button>"
+        )
+        if any(fault.kind == "failed" for fault in outcome.faults):
+            button = ""
+        return f'<div class="kl-block__bar">{"".join(words)}{button}</div>'
+
+    def _errors(self, faults: list[Fault]) -> str:
+        parts = []
+        for fault in faults:
+            detail = f"<pre>{escape(fault.detail)}</pre>" if fault.detail and self.authoring else ""
+            place = f"{fault.page}:{fault.line}"
+            parts.append(
+                f'<div class="kl-error kl-error--{escape(fault.kind)}" role="note">'
+                f"<strong>{escape(fault.kind)}</strong> {escape(place)}: {escape(fault.message)}{detail}</div>"
+            )
+        return "".join(parts)
+
+    def _faults_at(self, line: int) -> list[Fault]:
+        return [f for f in self.outcome.faults if f.line == line + self._source.line_offset and f.kind == "option"]
+
+    def _render_key(self, block: Block) -> str:
+        text = self.outcome.outcomes[block.id].output.text
+        header = self._source.body.split("\n")[block.line - 1].strip()
+        return hashlib.sha256("\0".join([header, block.code, text]).encode()).hexdigest()[:16]
+
+
+def _visible(code: str) -> str:
+    return "\n".join(line for line in code.split("\n"))

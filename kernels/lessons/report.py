@@ -1,0 +1,37 @@
+"""What the engine found, as text for a terminal or a log."""
+
+from __future__ import annotations
+
+from kernels.lessons.engine import Report
+from kernels.lessons.model import Fault
+
+ADVICE = {
+    "drift": "if today's output is right: lessons accept {page}",
+    "new": "to accept it: lessons accept {page}",
+    "stale": "record it again where it can run, with lessons accept {page} (measurements: scripts/gpu_runner.sh)",
+    "edited": "restore the file from git, or write what the code gives: lessons accept {page}",
+    "missing": "run lessons accept {page} on a machine that can run it",
+    "orphan": "to remove it: lessons accept {page}",
+    "failed": "",
+}
+
+
+def describe(fault: Fault, docs: str = "docs") -> str:
+    """One fault: place, kind and sentence, then its diff or traceback indented, then what to do."""
+    name = f" [{fault.block}]" if fault.block else ""
+    lines = [f"{fault.where(docs)}: {fault.kind}{name}: {fault.message}"]
+    lines += ["    " + line for line in fault.detail.split("\n") if fault.detail]
+    if advice := ADVICE.get(fault.kind, ""):
+        lines.append("    → " + advice.format(page=fault.page))
+    return "\n".join(lines)
+
+
+def summary(report: Report) -> str:
+    """The counts, which must add up: a block that neither ran nor was frozen is among the failed."""
+    counts = report.counts()
+    text = (
+        f"{counts.sources} blocks on {len(report.pages)} pages: {counts.ran} ran, {counts.frozen} frozen, "
+        f"{counts.failed} failed, {counts.drifted} drifted"
+    )
+    adrift = counts.sources - counts.ran - counts.frozen - counts.failed
+    return text if not adrift else f"{text}; {adrift} did neither, which is an error of the engine"

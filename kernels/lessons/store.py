@@ -1,0 +1,266 @@
+"""Where outputs are kept: the accepted ones, for people and git, and the last runs of this machine, for speed.
+
+Accepted outputs are text files, one a block, in ``lessons_src/outputs/<page>/``, beside an ``index.json`` that says
+from which code each came. Runs of this machine are in ``.lessons/``, which git ignores and anyone may delete. Every
+file is written under another name and renamed, so a build that is killed, or two at once, leave whole files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.lessons.model import Block, Output, PageSource
+
+FORMAT = 1
+_RUNS_KEPT = 4
+INLINE_FILE = "inline.txt"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` to `path` so that a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def dumps(document: Any) -> str:
+    """JSON as it is committed: sorted, indented, strict but for values that are not finite, which become strings."""
+    return json.dumps(_strict(document), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return {"float": repr(value)}
+    if isinstance(value, dict):
+        return {key: _strict(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_strict(each) for each in value]
+    return value
+
+
+def _loosened(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"float"}:
+            return float(value["float"])
+        return {key: _loosened(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_loosened(each) for each in value]
+    return value
+
+
+def text_digest(text: str) -> str:
+    """Sixteen hex digits of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass
+class Accepted:
+    """One accepted output with what is known of its making."""
+
+    output: Output
+    code: str
+    environment: dict[str, str]
+    label: str
+    commit: str
+    edited: str = ""
+    """A sentence, where the files are not what was accepted."""
+    reached: dict[str, str] = field(default_factory=dict)
+
+
+class AcceptedPage:
+    """The accepted outputs of one page."""
+
+    def __init__(self, folder: Path, slug: str) -> None:
+        self.folder = folder / slug
+        self.slug = slug
+        self.problem = ""
+        self._index: dict[str, Any] = {"format": FORMAT, "blocks": {}, "inline": {}, "symbols": {}, "environments": {}}
+        with contextlib.suppress(FileNotFoundError):
+            text = (self.folder / "index.json").read_text(encoding="utf-8")
+            try:
+                index = json.loads(text)
+                if index["format"] != FORMAT:
+                    raise ValueError(f"its format is {index['format']}, this engine writes {FORMAT}")
+                self._index |= index
+            except (ValueError, KeyError, TypeError) as error:
+                self.problem = f"{self.folder.name}/index.json cannot be read ({error}); restore it from git"
+
+    def ids(self) -> list[str]:
+        """Blocks that have an accepted output."""
+        return sorted(self._index["blocks"])
+
+    def get(self, block: Block) -> Accepted | None:
+        """The accepted output of a block, or None."""
+        entry = self._index["blocks"].get(block.id)
+        if entry is None:
+            return None
+        file = self.folder / entry["file"]
+        edited = ""
+        try:
+            text = file.read_text(encoding="utf-8").removesuffix("\n")
+        except (FileNotFoundError, UnicodeDecodeError):
+            text, edited = "", f"{self.slug}/{entry['file']} is gone or not text"
+        if not edited and text_digest(text) != entry["sha256"]:
+            edited = f"{self.slug}/{entry['file']} was edited by hand since it was accepted"
+        values: dict[str, Any] = {}
+        if entry.get("values"):
+            try:
+                values = _loosened(json.loads((self.folder / f"{block.id}.json").read_text(encoding="utf-8")))
+            except (FileNotFoundError, ValueError):
+                edited = f"{self.slug}/{block.id}.json is gone or not JSON"
+            if not edited and text_digest(dumps(values)) != entry["values"]:
+                edited = f"{self.slug}/{block.id}.json was edited by hand since it was accepted"
+        symbols = self._index["symbols"]
+        output = Output(text, values, entry["modules"], entry["data"], entry.get("stale_records", []))
+        reached = {name: symbols.get(name, "") for name in entry["reached"]}
+        environment = self._index["environments"].get(entry["environment"], {})
+        return Accepted(output, entry["code"], environment, entry["label"], entry["commit"], edited, reached)
+
+    def inline(self) -> tuple[dict[str, str], str, dict[str, Any]]:
+        """Accepted inline values by key, a sentence where the file was edited, and what they were made from."""
+        known = self._index["inline"]
+        if not known:
+            return {}, "", {}
+        try:
+            text = (self.folder / INLINE_FILE).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}, f"{self.slug}/{INLINE_FILE} is gone", known
+        values = dict(line.split(" => ", 1) for line in text.splitlines() if " => " in line)
+        edited = "" if text_digest(text) == known["sha256"] else f"{self.slug}/{INLINE_FILE} was edited by hand"
+        return values, edited, known
+
+    def write(
+        self,
+        entries: dict[str, tuple[Block, Output, dict[str, Any]]],
+        inline: dict[str, str],
+        inline_made: dict[str, Any],
+        keep: set[str],
+    ) -> list[str]:
+        """Accept `entries` (and nothing else: blocks in `keep` stay, others go). Returns the paths that changed.
+
+        An entry whose output and code are what was accepted is left as it stands, commit and machine included.
+        """
+        changed: list[str] = []
+        blocks = {name: entry for name, entry in self._index["blocks"].items() if name in keep}
+        symbols = {name: self._index["symbols"].get(name, "") for entry in blocks.values() for name in entry["reached"]}
+        environments = dict(self._index["environments"])
+        for name, (block, output, made) in entries.items():
+            file = f"{name}{block.suffix}"
+            entry = {
+                "file": file,
+                "sha256": text_digest(output.text),
+                "modules": output.modules,
+                "data": output.data,
+                **{key: made[key] for key in ("code", "label", "commit")},
+                "environment": text_digest(dumps(made["environment"])),
+                "reached": sorted(made["reached"]),
+            }
+            if output.values:
+                entry["values"] = text_digest(dumps(output.values))
+            if output.stale_records:
+                entry["stale_records"] = output.stale_records
+            old = self._index["blocks"].get(name)
+            if old and all(old.get(key) == entry.get(key) for key in ("file", "sha256", "values", "code")):
+                entry |= {key: old[key] for key in ("environment", "label", "commit")}
+            blocks[name] = entry
+            environments[text_digest(dumps(made["environment"]))] = made["environment"]
+            symbols |= made["reached"]
+            changed += self._put(file, output.text + "\n")
+            if output.values:
+                changed += self._put(f"{name}.json", dumps(output.values))
+        inline_text = "".join(f"{key} => {value}\n" for key, value in inline.items())
+        index = {
+            "format": FORMAT,
+            "blocks": blocks,
+            "symbols": symbols,
+            "environments": {
+                key: value
+                for key, value in environments.items()
+                if key in {entry["environment"] for entry in blocks.values()}
+            },
+            "inline": inline_made | {"sha256": text_digest(inline_text)} if inline else {},
+        }
+        if inline:
+            changed += self._put(INLINE_FILE, inline_text)
+        if blocks or inline:
+            changed += self._put("index.json", dumps(index))
+        self._index = json.loads(dumps(index))
+        known = {"index.json"} | ({INLINE_FILE} if inline else set())
+        known |= {entry["file"] for entry in blocks.values()} | {
+            f"{name}.json" for name, entry in blocks.items() if entry.get("values")
+        }
+        for file in self.folder.glob("*"):
+            if file.is_file() and file.name not in known:
+                file.unlink()
+                changed.append(f"{self.slug}/{file.name} (removed: its block is gone)")
+        return changed
+
+    def _put(self, name: str, text: str) -> list[str]:
+        path = self.folder / name
+        with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
+            if path.read_bytes().decode("utf-8") == text:
+                return []
+        write_atomically(path, text)
+        return [f"{self.slug}/{name}"]
+
+
+class RunStore:
+    """The last runs on this machine, by page and block: what may stand in for a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._pages: dict[str, dict[str, Any]] = {}
+
+    def candidates(self, page: PageSource, key: str) -> list[dict[str, Any]]:
+        """Stored runs of a block or of a page's inline values, newest first."""
+        return list(self._load(page.slug).get(key, []))
+
+    def add(self, page: PageSource, key: str, run: dict[str, Any]) -> None:
+        """Remember a run. Failures are never given here."""
+        runs = self._load(page.slug).setdefault(key, [])
+        same = ("code", "environment_hash")
+        runs[:] = [run, *(old for old in runs if any(old.get(name) != run.get(name) for name in same))][:_RUNS_KEPT]
+
+    def note(self, page: PageSource, key: str, value: Any) -> None:
+        """Remember anything else about a page (its scan, its rendered blocks)."""
+        self._load(page.slug)[key] = value
+
+    def noted(self, page: PageSource, key: str) -> Any:
+        """What `note` stored, or None."""
+        return self._load(page.slug).get(key)
+
+    def save(self, page: PageSource) -> None:
+        """Write a page's runs to disk."""
+        document = self._load(page.slug)
+        body = json.dumps(document, ensure_ascii=False)
+        with contextlib.suppress(OSError):  # a read-only checkout only costs speed
+            write_atomically(self._path(page.slug), f"{text_digest(body)}\n{body}")
+
+    def _path(self, slug: str) -> Path:
+        return self.folder / f"{slug.replace('/', '--')}.json"
+
+    def _load(self, slug: str) -> dict[str, Any]:
+        if slug not in self._pages:
+            self._pages[slug] = {}
+            with contextlib.suppress(OSError, ValueError):
+                seal, _, body = self._path(slug).read_text(encoding="utf-8").partition("\n")
+                if seal == text_digest(body):  # else it was cut short or edited: run again
+                    self._pages[slug] = json.loads(body)
+        return self._pages[slug]
