@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Make .venv and install the project with its pinned toolchain. Usage: scripts/install.sh [cuda|cpu]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+torch="${1:-cuda}"
+python="${PYTHON:-python3}"
+
+"$python" - <<'CHECK' || exit 2
+import sys
+if sys.version_info < (3, 11):
+    sys.exit(f"This Python is {sys.version.split()[0]}; the project needs 3.11 or newer. Set PYTHON=python3.12, say.")
+CHECK
+if [ ! -x .venv/bin/python ]; then
+  echo "Making .venv with $("$python" --version)"
+  "$python" -m venv .venv || {
+    echo "Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2
+    exit 2
+  }
+fi
+if [ "$torch" = cuda ]; then
+  echo "Installing the pinned toolchain: about 5 GB with torch's CUDA libraries, a minute or two (TORCH=cpu: less)"
+else
+  echo "Installing the pinned toolchain with a CPU build of torch"
+fi
+.venv/bin/python -m pip install --disable-pip-version-check --progress-bar "${PIP_PROGRESS:-off}" --quiet \
+  --constraint constraints/site.txt --constraint "constraints/torch-$torch.txt" \
+  --editable ".[site,triton,cuda,test]"
+rm -f .venv/.installed-*
+touch ".venv/.installed-$torch"
+echo "Installed: $(.venv/bin/python -c 'import importlib.metadata as m; print(", ".join(f"{n} {m.version(n)}" for n in ("torch", "triton", "mkdocs", "mkdocs-material")))')"
