@@ -65,8 +65,8 @@ class DeviceBuffer {
 
     float* data() const { return memory_ + kGuard; }
 
-    // The contents of an output, without the bands. Sets `first_stray` to the offset from data() of a band element that was
-    // overwritten (negative: before the data), or to 0 when both bands are whole.
+    // The contents of an output, without the bands. Sets `first_stray` to the offset from data() of a band element
+    // that was overwritten (negative: before the data), or to 0 when both bands are whole.
     std::vector<float> read(int64_t* first_stray) const {
         std::vector<float> all(total());
         CHECK_CUDA(cudaMemcpy(all.data(), memory_, total() * sizeof(float), cudaMemcpyDeviceToHost));

@@ -1,0 +1,41 @@
+"""Compile facts on disk, so that an unchanged kernel is not compiled twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from kernels.inspect.facts import CompileFacts
+from kernels.sources import project_root
+
+_FORMAT = 1  # raise it when the meaning of a stored field changes
+
+
+def key_of(*parts: object) -> str:
+    """A file name for everything that the facts depend on."""
+    return hashlib.sha256(repr((_FORMAT, *parts)).encode()).hexdigest()[:32]
+
+
+def read(key: str) -> list[CompileFacts] | None:
+    """What was stored under `key`, or None. A damaged file counts as absent: it is made again."""
+    try:
+        return [CompileFacts.from_json(item) for item in json.loads(_path(key).read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write(key: str, facts: list[CompileFacts]) -> None:
+    """Stores the facts. Another process sees all of the file or none of it."""
+    path = _path(key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{key}.")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump([item.to_json() for item in facts], file)
+    Path(partial).replace(path)
+
+
+def _path(key: str) -> Path:
+    return project_root() / "build" / "inspect" / f"{key}.json"
