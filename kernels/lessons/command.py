@@ -21,6 +21,7 @@ app = typer.Typer(
 Config = Annotated[
     str | None, typer.Option("--config-file", "-f", help="Another mkdocs.yml than the one in this folder.")
 ]
+os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")  # Material's notice about its own end of life
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 

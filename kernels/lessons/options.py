@@ -12,7 +12,20 @@ LANGUAGES = ("python", "py", "bash", "sh")
 LINE_OPTION = "lesson_line"
 """Added to the header of every executed fence, so that the block knows where it stands."""
 
-OWN = ("needs", "check", "rtol", "atol", "why", "normalise", "timeout", "evidence", "raises")
+HELP = {
+    "needs": "what the machine must have: cpu (the default), triton, nvcc, cxx, gpu; several with commas",
+    "check": "exact (the default), close (numbers within a tolerance), none (shown, never compared)",
+    "rtol": "relative tolerance of check=close",
+    "atol": "absolute tolerance of check=close",
+    "why": "the reason for check=none",
+    "normalise": "named normalisers, applied before the output is stored",
+    "timeout": "seconds that the block may take (60 unless said)",
+    "evidence": "run (the default), trace, compile, measure: what the badge says",
+    "raises": "the exception that a Python block must end in",
+}
+"""What each of the engine's options means."""
+
+OWN = tuple(HELP)
 _IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9-]*$")
 
 
