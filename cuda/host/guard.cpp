@@ -1,0 +1,107 @@
+// A kernel that crashes, recurses without end or never ends is stopped; the process is not. Signals are taken over
+// only while a kernel runs. The handler leaves the fiber for the scheduler and the fiber is never continued, which is
+// safe because kernels hold no locks and own no memory.
+#include <signal.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include <sys/syscall.h>
+
+#include "runtime.h"
+
+namespace kh {
+
+__attribute__((visibility("hidden"))) double cpu_seconds_left = 10.0;
+
+namespace {
+
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+struct sigaction before[4], before_timer;
+stack_t before_stack;
+alignas(16) char handler_stack[64 * 1024];
+timer_t timer;
+bool timer_made = false;
+
+int timer_signal() { return SIGRTMIN + 9; }
+
+// Where the signal met the thread, as a return address would say it (one past the instruction's first byte).
+std::uint32_t interrupted_place(const void* context) {
+    const auto* machine = &static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    const auto at = static_cast<std::uintptr_t>(machine->gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    const auto at = static_cast<std::uintptr_t>(machine->pc);
+#else
+    const std::uintptr_t at = 0;
+    (void)machine;
+#endif
+    return in_library(at) ? place(reinterpret_cast<const void*>(at + 1)) : runtime.last_place;
+}
+
+void on_crash(int signal_number, siginfo_t* info, void* context) {
+    if (runtime.in_kernel && runtime.current) {
+        const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+        const bool stack = signal_number != SIGFPE && address >= runtime.stacks_low && address < runtime.stacks_high;
+        stop(stack ? kStackOverflow : kCrash, interrupted_place(context), 0, address,
+             static_cast<std::uint64_t>(signal_number));
+    }
+    // Not the kernel's: let it happen again with the handler that was there before.
+    for (int i = 0; i < 4; ++i) {
+        if (kSignals[i] == signal_number) sigaction(signal_number, &before[i], nullptr);
+    }
+}
+
+void on_timer(int, siginfo_t*, void* context) {
+    if (runtime.in_kernel && runtime.current) stop(kTooLong, interrupted_place(context));
+    runtime.late = true;  // between two threads: the scheduler looks
+}
+
+}  // namespace
+
+__attribute__((visibility("hidden"))) Guard::Guard() {
+    stack_t stack{};
+    stack.ss_sp = handler_stack;
+    stack.ss_size = sizeof handler_stack;
+    sigaltstack(&stack, &before_stack);
+    struct sigaction action{};
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    action.sa_sigaction = on_crash;
+    for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &action, &before[i]);
+    action.sa_sigaction = on_timer;
+    sigaction(timer_signal(), &action, &before_timer);
+
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = timer_signal();
+#ifdef sigev_notify_thread_id
+    event.sigev_notify_thread_id = static_cast<pid_t>(syscall(SYS_gettid));
+#else
+    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+#endif
+    runtime.late = false;
+    timer_made = timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0;
+    if (timer_made) {
+        itimerspec when{};
+        when.it_value.tv_sec = static_cast<time_t>(cpu_seconds_left);
+        when.it_value.tv_nsec = static_cast<long>((cpu_seconds_left - static_cast<double>(when.it_value.tv_sec)) * 1e9);
+        if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec < 1000000) when.it_value.tv_nsec = 1000000;
+        timer_settime(timer, 0, &when, nullptr);
+    }
+}
+
+__attribute__((visibility("hidden"))) Guard::~Guard() {
+    if (timer_made) {
+        itimerspec left{};
+        timer_gettime(timer, &left);
+        cpu_seconds_left = static_cast<double>(left.it_value.tv_sec) + 1e-9 * static_cast<double>(left.it_value.tv_nsec);
+        timer_delete(timer);
+    }
+    for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &before[i], nullptr);
+    sigaction(timer_signal(), &before_timer, nullptr);
+    sigaltstack(&before_stack, nullptr);
+}
+
+}  // namespace kh

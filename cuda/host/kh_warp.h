@@ -1,0 +1,48 @@
+// Barriers, shuffles and votes. Each call brings its source line, so that a barrier which cannot be passed is named.
+#pragma once
+
+enum KhOp : int { kKhSync, kKhIndex, kKhUp, kKhDown, kKhXor, kKhBallot, kKhAny, kKhAll, kKhMatchAny };
+
+extern "C" {
+// what: 0 plain, 1 count, 2 and, 3 or. Returns the combined predicate.
+int kh_syncthreads(int line, int what, int predicate);
+// Waits for all lanes of `mask`; returns what this lane receives.
+std::uint64_t kh_warp_op(int line, int op, unsigned mask, std::uint64_t value, int argument, int width);
+unsigned kh_active_mask();
+}
+
+#define __syncthreads() ((void)kh_syncthreads(__LINE__, 0, 0))
+#define __syncthreads_count(predicate) kh_syncthreads(__LINE__, 1, (predicate))
+#define __syncthreads_and(predicate) kh_syncthreads(__LINE__, 2, (predicate))
+#define __syncthreads_or(predicate) kh_syncthreads(__LINE__, 3, (predicate))
+
+template <class T>
+KH_INLINE T kh_shuffle(int line, int op, unsigned mask, T value, int argument, int width = 32) {
+    static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8),
+                  "a shuffle moves a 2-, 4- or 8-byte value");
+    std::uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof(T));
+    bits = kh_warp_op(line, op, mask, bits, argument, width);
+    __builtin_memcpy(&value, &bits, sizeof(T));
+    return value;
+}
+
+KH_INLINE void kh_syncwarp(int line, unsigned mask = 0xffffffffu) { kh_warp_op(line, kKhSync, mask, 0, 0, 32); }
+
+#define __shfl_sync(mask, ...) kh_shuffle(__LINE__, kKhIndex, (mask), __VA_ARGS__)
+#define __shfl_up_sync(mask, ...) kh_shuffle(__LINE__, kKhUp, (mask), __VA_ARGS__)
+#define __shfl_down_sync(mask, ...) kh_shuffle(__LINE__, kKhDown, (mask), __VA_ARGS__)
+#define __shfl_xor_sync(mask, ...) kh_shuffle(__LINE__, kKhXor, (mask), __VA_ARGS__)
+#define __syncwarp(...) kh_syncwarp(__LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define __ballot_sync(mask, predicate) \
+    static_cast<unsigned>(kh_warp_op(__LINE__, kKhBallot, (mask), (predicate) ? 1 : 0, 0, 32))
+#define __any_sync(mask, predicate) static_cast<int>(kh_warp_op(__LINE__, kKhAny, (mask), (predicate) ? 1 : 0, 0, 32))
+#define __all_sync(mask, predicate) static_cast<int>(kh_warp_op(__LINE__, kKhAll, (mask), (predicate) ? 1 : 0, 0, 32))
+#define __match_any_sync(mask, value) \
+    static_cast<unsigned>(kh_warp_op(__LINE__, kKhMatchAny, (mask), static_cast<std::uint64_t>(value), 0, 32))
+#define __activemask() kh_active_mask()
+
+// Blocks run one after another and each access is made at once, so there is nothing for a fence to order.
+KH_INLINE void __threadfence() { asm volatile("" ::: "memory"); }
+KH_INLINE void __threadfence_block() { asm volatile("" ::: "memory"); }
+KH_INLINE void __threadfence_system() { asm volatile("" ::: "memory"); }

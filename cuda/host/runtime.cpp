@@ -1,0 +1,284 @@
+// Runs the blocks of a launch one after another, and the threads of a block as fibers: each runs until it returns or
+// waits for others. When nobody can go on, the threads' states say why.
+#include "runtime.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#define KH_INLINE inline __attribute__((always_inline))
+#include "kh_vectors.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define PUBLIC extern "C" __attribute__((visibility("default")))
+
+HIDDEN uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace kh {
+
+HIDDEN Runtime runtime;
+
+namespace {
+
+struct LaunchRecord {
+    char name[128];
+    std::int32_t line;
+    std::uint32_t grid[3], block[3];
+    std::uint64_t shared_bytes;
+    std::int32_t refused;
+};
+
+constexpr int kMaxLaunches = 250;
+LaunchRecord launches[kMaxLaunches];
+int launch_count = 0;
+int backwards = 0;
+int last_error = 0;
+
+void (*thread_function)(void*);
+void* thread_arguments;
+
+void leave() { switch_fiber(runtime.current->fiber, runtime.scheduler); }
+
+void thread_entry() {
+    thread_function(thread_arguments);
+    runtime.current->state = kReturned;
+    leave();
+    __builtin_trap();  // a fiber that has returned is never continued
+}
+
+bool make_stacks() {
+    if (runtime.stacks) return true;
+    const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    runtime.stack_stride = kStackBytes + page;
+    const std::size_t total = runtime.stack_stride * kMaxThreads;
+    void* memory = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    runtime.stacks = static_cast<char*>(memory);
+    for (int i = 0; i < kMaxThreads; ++i) mprotect(runtime.stacks + i * runtime.stack_stride, page, PROT_NONE);
+    runtime.stacks_low = reinterpret_cast<std::uintptr_t>(memory);
+    runtime.stacks_high = runtime.stacks_low + total;
+    return true;
+}
+
+void run_thread(Thread& thread) {
+    const unsigned index = static_cast<unsigned>(number(&thread));
+    runtime.current = &thread;
+    threadIdx.x = index % blockDim.x;
+    threadIdx.y = index / blockDim.x % blockDim.y;
+    threadIdx.z = index / (blockDim.x * blockDim.y);
+    switch_fiber(runtime.scheduler, thread.fiber);
+    runtime.current = nullptr;
+}
+
+// Opens the barrier if the whole block waits at one; false if it cannot be opened.
+bool open_barrier() {
+    const int count = runtime.thread_count;
+    int total = 0, line = runtime.threads[0].line;
+    for (int i = 0; i < count; ++i) {
+        const Thread& thread = runtime.threads[i];
+        if (thread.state != kAtBarrier || thread.line != line || thread.op != runtime.threads[0].op) return false;
+        total += thread.predicate != 0;
+    }
+    const int what = runtime.threads[0].op;
+    const int result = what == 1 ? total : what == 2 ? total == count : total > 0;
+    for (int i = 0; i < count; ++i) {
+        Thread& thread = runtime.threads[i];
+        thread.predicate = result;
+        thread.state = kReady;
+        ++thread.interval;
+        thread.warp_interval = 0;
+    }
+    return true;
+}
+
+void report_late(const Thread& thread) {
+    runtime.failure = {kTooLong, runtime.launch, number(&thread), runtime.block, runtime.last_place, 0, 0, 0,
+                       runtime.last_place, 0};
+}
+
+void report_standstill() {
+    Failure& failure = runtime.failure;
+    const Thread* first = nullptr;
+    for (int i = 0; i < runtime.thread_count; ++i) {
+        const Thread& thread = runtime.threads[i];
+        if (thread.state == kAtWarpOp && (!first || first->state != kAtWarpOp)) first = &thread;
+        if (thread.state == kAtBarrier && !first) first = &thread;
+    }
+    failure.stop = first->state == kAtWarpOp ? kIncompleteWarp : kDivergentBarrier;
+    failure.thread = number(first);
+    failure.pc = first->pc;
+    failure.block = runtime.block;
+    failure.launch = runtime.launch;
+    failure.size = first->mask;
+}
+
+void run_block() {
+    for (int i = 0; i < runtime.thread_count; ++i) {
+        Thread& thread = runtime.threads[i];
+        const std::size_t page = runtime.stack_stride - kStackBytes;
+        prepare(thread.fiber, runtime.stacks + i * runtime.stack_stride + page, kStackBytes, thread_entry);
+        thread.state = kReady;
+        thread.interval = thread.warp_interval = 0;
+    }
+    const int warps = (runtime.thread_count + 31) / 32;
+    for (;;) {
+        int returned = 0;
+        for (int w = 0; w < warps; ++w) {
+            const int first = (backwards ? warps - 1 - w : w) * 32;
+            const int last = first + 32 < runtime.thread_count ? first + 32 : runtime.thread_count;
+            for (bool moved = true; moved;) {  // a finished shuffle makes lanes of this warp ready again
+                moved = false;
+                for (int k = 0; k < last - first; ++k) {
+                    Thread& thread = runtime.threads[backwards ? last - 1 - k : first + k];
+                    if (thread.state != kReady) continue;
+                    run_thread(thread);
+                    if (runtime.late && !runtime.failure.stop) report_late(thread);
+                    if (runtime.failure.stop) return;
+                    moved = true;
+                }
+            }
+            for (int i = first; i < last; ++i) returned += runtime.threads[i].state == kReturned;
+        }
+        if (returned == runtime.thread_count) return;
+        if (!open_barrier()) {
+            report_standstill();
+            return;
+        }
+    }
+}
+
+int error_of(Stop stop) {
+    switch (stop) {
+        case kNone: return 0;
+        case kWild: return 700;
+        case kMisaligned: return 716;
+        case kTooLong: case kTooManyEvents: return 702;
+        default: return 719;
+    }
+}
+
+}  // namespace
+
+HIDDEN void stop(Stop why, std::uint32_t pc, int kind, std::uint64_t address, std::uint64_t size) {
+    if (!runtime.in_kernel || !runtime.current) return;
+    Failure& failure = runtime.failure;
+    failure = {why, runtime.launch, number(runtime.current), runtime.block, pc, kind, address, size,
+               runtime.last_place, 0};
+    leave();
+}
+
+}  // namespace kh
+
+using namespace kh;
+
+extern "C" HIDDEN int kh_syncthreads(int line, int what, int predicate) {
+    Thread& self = *runtime.current;
+    self.pc = place(__builtin_return_address(0));
+    self.line = line;
+    self.op = what;
+    self.predicate = predicate;
+    self.state = kAtBarrier;
+    record_step(kBarrier, self.pc);
+    leave();
+    return self.predicate;
+}
+
+// Registers a launch; the caller's arguments stay valid until it returns.
+extern "C" HIDDEN void kh_run(const char* name, int line, void (*thread)(void*), void* arguments,
+                              std::size_t arguments_bytes, const unsigned* grid, const unsigned* block,
+                              std::size_t shared_bytes) {
+    if (runtime.failure.stop || launch_count == kMaxLaunches) {
+        last_error = 719;
+        return;
+    }
+    LaunchRecord& launch = launches[launch_count];
+    launch = {};
+    std::snprintf(launch.name, sizeof launch.name, "%s", name);
+    launch.line = line;
+    launch.shared_bytes = shared_bytes;
+    std::uint64_t threads = 1, blocks = 1;
+    for (int axis = 0; axis < 3; ++axis) {
+        launch.grid[axis] = grid[axis];
+        launch.block[axis] = block[axis];
+        threads *= block[axis];
+        blocks *= grid[axis];
+    }
+    runtime.launch = static_cast<std::uint8_t>(launch_count++);
+    const bool valid = threads >= 1 && threads <= kMaxThreads && block[2] <= 64 && blocks >= 1 &&
+                       grid[0] <= 2147483647u && grid[1] <= 65535u && grid[2] <= 65535u && shared_bytes <= 227 * 1024;
+    if (!valid || !make_stacks()) {
+        launch.refused = 1;
+        last_error = valid ? 2 : 9;
+        return;
+    }
+    thread_function = thread;
+    thread_arguments = arguments;
+    runtime.thread_count = static_cast<int>(threads);
+    runtime.arguments_low = reinterpret_cast<std::uintptr_t>(arguments);
+    runtime.arguments_high = runtime.arguments_low + arguments_bytes;
+    gridDim = {grid[0], grid[1], grid[2]};
+    blockDim = {block[0], block[1], block[2]};
+    begin_regions(shared_bytes);
+    {
+        Guard guard;
+        runtime.in_kernel = true;
+        for (std::uint64_t b = 0; b < blocks && !runtime.failure.stop; ++b) {
+            runtime.block = static_cast<std::uint32_t>(b);
+            blockIdx.x = static_cast<unsigned>(b % grid[0]);
+            blockIdx.y = static_cast<unsigned>(b / grid[0] % grid[1]);
+            blockIdx.z = static_cast<unsigned>(b / grid[0] / grid[1]);
+            clear_shared();
+            run_block();
+        }
+        runtime.in_kernel = false;
+    }
+    if (runtime.failure.stop) last_error = error_of(runtime.failure.stop);
+}
+
+extern "C" HIDDEN int cudaPeekAtLastError() { return last_error; }
+
+extern "C" HIDDEN int cudaGetLastError() {
+    const int error = last_error;
+    if (!runtime.failure.stop) last_error = 0;  // a fault inside a kernel stays: the real context is lost, too
+    return error;
+}
+
+extern "C" HIDDEN const char* cudaGetErrorName(int error) {
+    switch (error) {
+        case 0: return "cudaSuccess";
+        case 1: return "cudaErrorInvalidValue";
+        case 2: return "cudaErrorMemoryAllocation";
+        case 9: return "cudaErrorInvalidConfiguration";
+        case 700: return "cudaErrorIllegalAddress";
+        case 702: return "cudaErrorLaunchTimeout";
+        case 716: return "cudaErrorMisalignedAddress";
+        case 719: return "cudaErrorLaunchFailure";
+        default: return "cudaErrorUnknown";
+    }
+}
+
+extern "C" HIDDEN const char* cudaGetErrorString(int error) { return cudaGetErrorName(error); }
+
+PUBLIC void kh_reset_launches(int run_backwards) {
+    backwards = run_backwards;
+    launch_count = last_error = 0;
+    runtime.failure = {};
+}
+
+PUBLIC int kh_launch_count() { return launch_count; }
+PUBLIC const void* kh_launches() { return launches; }
+PUBLIC const void* kh_failure() { return &runtime.failure; }
+PUBLIC int kh_last_error() { return last_error; }
+
+// state, line and address of every thread of the block that was running last; returns how many there are.
+PUBLIC int kh_thread_states(std::int32_t* state, std::int32_t* line, std::uint32_t* pc) {
+    for (int i = 0; i < runtime.thread_count; ++i) {
+        state[i] = runtime.threads[i].state;
+        line[i] = runtime.threads[i].line;
+        pc[i] = runtime.threads[i].pc;
+    }
+    return runtime.thread_count;
+}

@@ -1,0 +1,133 @@
+// What the three parts of the host build's runtime share: the block scheduler (runtime.cpp), the recorder of memory
+// accesses (record.cpp) and the guard against crashes and endless kernels (guard.cpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fiber.h"
+
+namespace kh {
+
+constexpr int kMaxThreads = 1024;
+constexpr std::size_t kStackBytes = 64 * 1024;  // plus one page below it that may not be touched
+
+enum Kind : std::uint8_t { kRead, kWrite, kAtomic, kBarrier, kWarpOp };
+
+// Why a thread stands still.
+enum State : std::int32_t { kReady, kReturned, kAtBarrier, kAtWarpOp };
+
+// Why a launch was stopped. The numbers are mirrored in kernels/trace/cuda_library.py.
+enum Stop : std::int32_t {
+    kNone,
+    kDivergentBarrier,  // the threads of a block cannot all reach the same barrier
+    kIncompleteWarp,    // lanes named in a mask never arrive
+    kOutsideMask,       // a lane calls a warp operation whose mask leaves it out
+    kWild,              // an address in no buffer and in no guard band
+    kMisaligned,        // a vector access at an address that is not a multiple of its size
+    kTooLong,
+    kTooManyEvents,
+    kStackOverflow,
+    kCrash,             // a signal from the processor: SIGSEGV, SIGBUS, SIGFPE
+};
+
+// One access, one barrier arrival or one warp operation of one thread. 32 bytes.
+struct Event {
+    std::uint32_t pc;        // return address minus the library's base
+    std::uint32_t block;
+    std::uint16_t thread;
+    std::uint16_t region;
+    std::uint16_t warp_interval;  // __syncwarp calls the thread has passed since the last barrier
+    std::uint8_t kind;
+    std::uint8_t launch;
+    std::int64_t offset;     // bytes from the region's first; for kBarrier and kWarpOp: 0
+    std::uint32_t size;
+    std::uint32_t interval;  // barriers the thread has passed
+};
+static_assert(sizeof(Event) == 32, "Python reads events as 32-byte records");
+
+// Memory that kernels may touch. [low, high) includes the guard bands, [base, base + size) is the buffer itself.
+struct Region {
+    std::uintptr_t low, high, base;
+    std::uint64_t size;
+    std::int32_t shared;   // cleared with 0xff when a block begins
+    std::int32_t dynamic;  // its size is the launch's third argument
+};
+
+struct Thread {
+    Fiber fiber;
+    State state;
+    std::int32_t line;           // of the barrier or warp operation it waits at
+    std::uint32_t pc;            // the same place as an address
+    std::uint32_t interval;
+    std::uint32_t warp_interval;
+    // Warp operation that it has deposited.
+    std::int32_t op, argument, width;
+    std::uint32_t mask;
+    std::uint64_t value;         // what it gives; then what it receives
+    std::int32_t predicate;      // of a counting barrier; then its result
+};
+
+struct Failure {
+    Stop stop;
+    std::int32_t launch;
+    std::int32_t thread;
+    std::uint32_t block;
+    std::uint32_t pc;
+    std::int32_t kind;
+    std::uint64_t address;
+    std::uint64_t size;  // of the access; for kCrash the signal; for kIncompleteWarp and kOutsideMask the mask
+    std::uint32_t last;  // the latest recorded access, for when pc is in library code
+    std::uint32_t unused;
+};
+
+struct Runtime {
+    bool in_kernel = false;  // false while host code of a launcher runs: its accesses are not the kernel's
+    std::uintptr_t library = 0;
+    std::uintptr_t library_low = 0, library_high = 0;
+    Thread threads[kMaxThreads];
+    Thread* current = nullptr;
+    int thread_count = 0;
+    std::uint32_t block = 0;
+    std::uint8_t launch = 0;
+    Fiber scheduler;
+    char* stacks = nullptr;
+    std::size_t stack_stride = 0;
+    std::uintptr_t stacks_low = 0, stacks_high = 0;
+    std::uintptr_t arguments_low = 0, arguments_high = 0;  // the launch's own copy of its arguments
+    std::uint32_t last_place = 0;  // the latest access, for faults that do not say where they happen
+    volatile bool late = false;
+    Failure failure{};
+};
+
+extern Runtime runtime __attribute__((visibility("hidden")));
+
+inline std::uint32_t place(const void* return_address) {
+    return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(return_address) - runtime.library);
+}
+
+inline bool in_library(std::uintptr_t address) {
+    return address >= runtime.library_low && address < runtime.library_high;
+}
+
+inline int number(const Thread* thread) { return static_cast<int>(thread - runtime.threads); }
+
+// Notes why and leaves the kernel for good. Returns only if no kernel runs.
+void stop(Stop why, std::uint32_t pc, int kind = 0, std::uint64_t address = 0, std::uint64_t size = 0);
+
+// Records an access of the running thread, or stops the launch before a harmful one is made.
+void record(std::uintptr_t address, std::size_t size, Kind kind, const void* return_address);
+void record_step(Kind kind, std::uint32_t pc);
+void begin_regions(std::size_t dynamic_shared_bytes);
+void clear_shared();
+
+// While a Guard lives, signals of the processor and the clock stop the launch instead of the process.
+class Guard {
+public:
+    Guard();
+    ~Guard();
+};
+
+extern double cpu_seconds_left;
+
+}  // namespace kh

@@ -1,0 +1,120 @@
+// Warp operations: a lane deposits what it gives and waits; the last lane of the mask to arrive computes what each
+// lane receives. Semantics of shuffles after "shfl.sync" in the PTX manual.
+#include "runtime.h"
+
+namespace kh {
+namespace {
+
+enum Op { kSync, kIndex, kUp, kDown, kXor, kBallot, kAny, kAll, kMatchAny };
+
+constexpr int kMaxLaneFaults = 256;
+struct LaneFault {
+    std::uint32_t pc, block;
+    std::int32_t thread, source, launch, line;
+};
+LaneFault lane_faults[kMaxLaneFaults];
+int lane_fault_count = 0;
+
+int source_lane(int lane, int op, int argument, int width) {
+    const int segment = lane & ~(width - 1);
+    const int last = segment + width - 1;
+    switch (op) {
+        case kIndex: return segment + (argument & (width - 1));
+        case kUp: return lane - argument < segment ? lane : lane - argument;
+        case kDown: return lane + argument > last ? lane : lane + argument;
+        default: return (lane ^ argument) > last ? lane : (lane ^ argument) & 31;
+    }
+}
+
+void finish(Thread* warp, std::uint32_t mask, int op) {
+    std::uint64_t given[32] = {}, received[32] = {};
+    std::uint32_t ballot = 0;
+    for (int lane = 0; lane < 32; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        given[lane] = warp[lane].value;
+        if (given[lane]) ballot |= 1u << lane;
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        const Thread& thread = warp[lane];
+        if (op == kBallot) {
+            received[lane] = ballot;
+        } else if (op == kAny) {
+            received[lane] = ballot != 0;
+        } else if (op == kAll) {
+            received[lane] = ballot == mask;
+        } else if (op == kMatchAny) {
+            for (int other = 0; other < 32; ++other) {
+                if ((mask >> other & 1) && given[other] == given[lane]) received[lane] |= 1u << other;
+            }
+        } else if (op != kSync) {
+            const int source = source_lane(lane, op, thread.argument, thread.width);
+            if (mask >> source & 1) {
+                received[lane] = given[source];
+            } else {  // undefined on the GPU; NaN or -1 here, and a verdict
+                received[lane] = ~std::uint64_t(0);
+                if (lane_fault_count < kMaxLaneFaults) {
+                    lane_faults[lane_fault_count] = {thread.pc, runtime.block, number(&thread), source, runtime.launch,
+                                                     thread.line};
+                }
+                ++lane_fault_count;
+            }
+        }
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        warp[lane].value = received[lane];
+        warp[lane].state = kReady;
+        if (op == kSync) ++warp[lane].warp_interval;  // a shuffle moves registers and orders no memory
+    }
+}
+
+}  // namespace
+}  // namespace kh
+
+using namespace kh;
+
+extern "C" __attribute__((visibility("hidden"))) std::uint64_t kh_warp_op(int line, int op, unsigned mask,
+                                                                          std::uint64_t value, int argument, int width) {
+    Thread& self = *runtime.current;
+    const int index = number(&self);
+    const std::uint32_t pc = place(__builtin_return_address(0));
+    self.pc = pc;
+    self.line = line;
+    record_step(kWarpOp, pc);
+    if (!(mask >> (index % 32) & 1)) stop(kOutsideMask, pc, kWarpOp, 0, mask);
+    self.op = op;
+    self.argument = argument;
+    self.width = width;
+    self.mask = mask;
+    self.value = value;
+    self.state = kAtWarpOp;
+    Thread* warp = runtime.threads + index / 32 * 32;
+    for (int lane = 0; lane < 32; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        const bool exists = index / 32 * 32 + lane < runtime.thread_count;
+        const Thread& other = warp[lane];
+        if (!exists || other.state != kAtWarpOp || other.op != op || other.mask != mask) {
+            switch_fiber(self.fiber, runtime.scheduler);
+            return self.value;
+        }
+    }
+    finish(warp, mask, op);
+    return self.value;
+}
+
+// The lanes that run together are not defined on a GPU; here: all of the warp that have not returned.
+extern "C" __attribute__((visibility("hidden"))) unsigned kh_active_mask() {
+    const int first = number(runtime.current) / 32 * 32;
+    unsigned mask = 0;
+    for (int lane = 0; lane < 32 && first + lane < runtime.thread_count; ++lane) {
+        if (runtime.threads[first + lane].state != kReturned) mask |= 1u << lane;
+    }
+    return mask;
+}
+
+extern "C" __attribute__((visibility("default"))) int kh_lane_faults(const void** faults, int reset) {
+    if (reset) lane_fault_count = 0;
+    *faults = lane_faults;
+    return lane_fault_count;
+}

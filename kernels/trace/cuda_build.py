@@ -1,0 +1,200 @@
+"""Compiles translated CUDA sources with the host's C++ compiler and keeps the libraries under `build/host/`.
+
+Instrumentation: `-fsanitize=thread` puts a call before every access to memory that threads could share. Optimisations
+that merge, drop, split or invent accesses are switched off, so that each access in the source is one call; the rest of
+-O1 stays, which keeps locals in registers and loops fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.sources.closure import project_root
+
+_COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fcf-protection=none")
+_KERNELS = (
+    "-g", "-w", "-fsanitize=thread", "-fno-strict-aliasing", "-fwrapv", "-fno-optimize-sibling-calls",
+    "-fno-delete-null-pointer-checks", "-fno-builtin-memcpy", "-fno-builtin-memset", "-fno-builtin-memmove",
+)  # fmt: skip
+_KERNELS_GCC = (
+    "-O1", "-fno-gnu-unique", "-fno-extern-tls-init", "--param", "tsan-instrument-func-entry-exit=0",
+    "-fno-tree-sra", "-fno-tree-fre", "-fno-tree-pre", "-fno-tree-dominator-opts", "-fno-tree-loop-im", "-fno-tree-dse",
+    "-fno-tree-sink", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-tree-loop-if-convert", "-fno-store-merging",
+)  # fmt: skip
+_KERNELS_CLANG = ("-O0", "-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1")
+_WINDOWS = "the traced host build of CUDA kernels runs on Linux; on Windows use it inside WSL (`wsl --install`)"
+_ELSEWHERE = "the traced host build of CUDA kernels runs on Linux only so far; this is {}"
+
+
+class HostCompilerMissing(RuntimeError):
+    """There is no C++ compiler for the host build. The message says how to get one."""
+
+
+class Unavailable(RuntimeError):
+    """The host build does not exist for this operating system."""
+
+
+class CompileFailed(RuntimeError):
+    """The host compiler refused a source; the message carries its first errors."""
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A C++ compiler: `family` is "g++" or "clang++", `version` its full version."""
+
+    path: str
+    family: str
+    version: str
+
+    @property
+    def kernel_flags(self) -> tuple[str, ...]:
+        return (*_COMMON, *_KERNELS, *(_KERNELS_GCC if self.family == "g++" else _KERNELS_CLANG))
+
+    @property
+    def runtime_flags(self) -> tuple[str, ...]:
+        return (*_COMMON, "-O2")
+
+
+def why_not() -> str | None:
+    """None where CUDA kernels can be traced on this machine, else a sentence that says why not."""
+    try:
+        host_compiler()
+    except (Unavailable, HostCompilerMissing) as problem:
+        return str(problem)
+    return None
+
+
+def host_compiler() -> HostCompiler:
+    """The C++ compiler to use: `CXX` if set, else g++, else clang++. HostCompilerMissing or Unavailable with a sentence."""
+    if sys.platform == "win32":
+        raise Unavailable(_WINDOWS)
+    if not sys.platform.startswith("linux"):
+        raise Unavailable(_ELSEWHERE.format(sys.platform))
+    return _describe(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+
+
+@lru_cache(maxsize=8)
+def _describe(named: str, path: str) -> HostCompiler:
+    for name in [named] if named else ["g++", "clang++"]:
+        found = shutil.which(name, path=path)
+        if found is None:
+            continue
+        done = subprocess.run([found, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False)
+        macros = dict(re.findall(r"^#define (\w+) (.+)$", done.stdout, re.M))
+        for family, stem in (("clang++", "__clang_{}__"), ("g++", "__GNUC{}__")):
+            words = ("major", "minor", "patchlevel") if family == "clang++" else ("", "_MINOR", "_PATCHLEVEL")
+            parts = [stem.format(word) for word in words]
+            if all(part in macros for part in parts):
+                return HostCompiler(found, family, ".".join(macros[part] for part in parts))
+    if named:
+        raise HostCompilerMissing(f"CXX names {named}, which is not a g++ or clang++ that runs; correct it or unset it")
+    raise HostCompilerMissing(
+        "tracing CUDA kernels needs a C++ compiler, and there is no g++ or clang++ on PATH; "
+        "install one, for example with `apt-get install g++`"
+    )
+
+
+def build_folder() -> Path:
+    """Where libraries are kept: `build/host/` of the project, or a folder of the user's where that cannot be written."""
+    folder = project_root() / "build" / "host"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    folder = Path(tempfile.gettempdir()) / f"kernel-lessons-host-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else; set TMPDIR to a folder of your own")
+    return folder
+
+
+def host_sources() -> Path:
+    """The folder of the shim headers and the runtime."""
+    return project_root() / "cuda" / "host"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    import fcntl
+
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield  # the lock goes when the file closes, also when the process is killed
+
+
+def _key(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:20]
+
+
+def build(text: str, include: Path | None = None) -> Path:
+    """The shared library of a translated source, compiled if it is not there yet.
+
+    `include` is the folder of the original, for its own headers. Its name is a hash of the text, the headers beside it,
+    the shim, the compiler's version and the flags. CompileFailed with the compiler's first errors.
+    """
+    compiler = host_compiler()
+    folder = build_folder()
+    shim = host_sources()
+    headers = _digest(sorted(shim.glob("*.h")))
+    local = _digest(sorted([*include.glob("*.h"), *include.glob("*.cuh")])) if include else ""
+    runtime = _runtime_objects(compiler, folder, shim, headers)
+    key = _key(text, headers, local, *runtime, compiler.family, compiler.version, compiler.kernel_flags, os.uname().machine)
+    library = folder / f"{key}.so"
+    if library.exists():
+        return library
+    with _locked(folder / f"{key}.lock"):
+        if library.exists():
+            return library
+        with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as name:
+            work = Path(name)
+            (work / "kernels.cpp").write_text(text, encoding="utf-8")
+            found = [f"-I{shim}", *([f"-I{include}"] if include else [])]
+            _run([compiler.path, *compiler.kernel_flags, *found, "-c", "kernels.cpp", "-o", "kernels.o"], work)
+            objects = [str(folder / item) for item in runtime]
+            _run([compiler.path, "-shared", "-Wl,-Bsymbolic", "kernels.o", *objects, "-lrt", "-o", "library.so"], work)
+            os.replace(work / "library.so", library)
+    (folder / f"{key}.lock").unlink(missing_ok=True)
+    return library
+
+
+def _digest(paths: list[Path]) -> str:
+    return hashlib.sha256(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path in paths)).hexdigest()
+
+
+def _runtime_objects(compiler: HostCompiler, folder: Path, shim: Path, headers: str) -> list[str]:
+    """Object files of the runtime: the same for every kernel, so compiled once."""
+    names = []
+    for source in sorted(shim.glob("*.cpp")):
+        key = _key(source.read_text(encoding="utf-8"), headers, compiler.family, compiler.version, compiler.runtime_flags)
+        made = folder / f"{source.stem}-{key}.o"
+        names.append(made.name)
+        if made.exists():
+            continue
+        with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as work:
+            _run([compiler.path, *compiler.runtime_flags, "-c", str(source), "-o", "part.o"], Path(work))
+            os.replace(Path(work) / "part.o", made)
+    return names
+
+
+def _run(command: list[str], work: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        raise CompileFailed("the host compiler did not finish within 120 s") from None
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
+        text = "\n".join((errors or done.stderr.splitlines())[:5]).replace(str(work) + "/", "")
+        raise CompileFailed(f"the host compiler refused the source:\n{text}")

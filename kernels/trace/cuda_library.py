@@ -1,0 +1,219 @@
+"""A built library of CUDA kernels: its symbols, its source lines, and the calls that run it.
+
+The layouts of C structures here mirror `cuda/host/runtime.h` and `runtime.cpp`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+EVENT = np.dtype(
+    [
+        ("pc", "<u4"),
+        ("block", "<u4"),
+        ("thread", "<u2"),
+        ("region", "<u2"),
+        ("warp_interval", "<u2"),
+        ("kind", "u1"),
+        ("launch", "u1"),
+        ("offset", "<i8"),
+        ("size", "<u4"),
+        ("interval", "<u4"),
+    ]
+)
+LAUNCH = np.dtype(
+    {
+        "names": ["name", "line", "grid", "block", "shared_bytes", "refused"],
+        "formats": ["S128", "<i4", ("<u4", 3), ("<u4", 3), "<u8", "<i4"],
+        "offsets": [0, 128, 132, 144, 160, 168],
+        "itemsize": 176,
+    }
+)
+FAILURE = np.dtype(
+    [
+        ("stop", "<i4"),
+        ("launch", "<i4"),
+        ("thread", "<i4"),
+        ("block", "<u4"),
+        ("pc", "<u4"),
+        ("kind", "<i4"),
+        ("address", "<u8"),
+        ("size", "<u8"),
+        ("last", "<u4"),
+        ("unused", "<u4"),
+    ]
+)
+LANE_FAULT = np.dtype(
+    [("pc", "<u4"), ("block", "<u4"), ("thread", "<i4"), ("source", "<i4"), ("launch", "<i4"), ("line", "<i4")]
+)
+STOPS = (
+    "", "barrier", "warp", "mask", "wild", "misaligned", "too-long", "too-many-events", "stack-overflow", "crash",
+)  # fmt: skip
+READY, RETURNED, AT_BARRIER, AT_WARP_OP = range(4)
+BARRIER, WARP_OP = 3, 4  # kinds of events beyond READ, WRITE, ATOMIC
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A variable of the library: `value` is its address, or for a thread-local its place in the thread's block."""
+
+    mangled: str
+    value: int
+    size: int
+    thread_local: bool
+
+    @property
+    def components(self) -> list[str]:
+        """The names inside the mangled name: `_ZZ12block_reducefE7scratch_0` gives block_reduce, scratch."""
+        if not self.mangled.startswith("_Z"):
+            return [self.mangled]
+        found, position, text = [], 2, self.mangled
+        while position < len(text):
+            end = position
+            while end < len(text) and text[end].isdigit():
+                end += 1
+            length = int(text[position:end] or 0)
+            name = text[end : end + length]
+            if length and len(name) == length and (name[0].isalpha() or name[0] == "_"):
+                found.append(name)
+                position = end + length
+            else:
+                position = max(end, position + 1)
+        return found or [self.mangled]
+
+    @property
+    def name(self) -> str:
+        return self.components[-1]
+
+
+def read_symbols(library: Path) -> list[Symbol]:
+    """Variables in the symbol table of a 64-bit ELF file."""
+    data = library.read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        raise ValueError(f"{library.name} is not a 64-bit ELF file")
+    (sections,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", data, sections + i * size) for i in range(count)]
+    found = []
+    for _, kind, _, _, start, length, link, _, _, _ in headers:
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        names = headers[link][4]
+        for position in range(start, start + length, 24):
+            name, info, _, section, value, extent = struct.unpack_from("<IBBHQQ", data, position)
+            if info & 15 in (1, 6) and section:  # STT_OBJECT, STT_TLS
+                end = data.index(b"\0", names + name)
+                found.append(Symbol(data[names + name : end].decode(), value, extent, info & 15 == 6))
+    return found
+
+
+@dataclass
+class Library:
+    """A library that is loaded into this process. Not safe to use from two threads at once."""
+
+    path: Path
+    shown: str
+    calls: ctypes.CDLL = field(init=False)
+    symbols: list[Symbol] = field(init=False)
+    _lines: dict[int, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = calls = ctypes.CDLL(str(self.path))
+        self.symbols = read_symbols(self.path)
+        calls.kh_begin.argtypes = (ctypes.c_uint64, ctypes.c_int, ctypes.c_double)
+        calls.kh_region.argtypes = (ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
+        for name in ("kh_events", "kh_launches", "kh_failure", "kh_library", "kh_anchor_address"):
+            getattr(calls, name).restype = ctypes.c_void_p
+
+    @property
+    def thread_block(self) -> int:
+        """Address of this thread's thread-local variables, where shared memory lives."""
+        anchor = next(symbol for symbol in self.symbols if symbol.name == "kh_anchor")
+        return self.calls.kh_anchor_address() - anchor.value
+
+    @property
+    def base(self) -> int:
+        return self.calls.kh_library() or 0
+
+    def signature(self, number: int) -> list[str]:
+        """Three letters a parameter; see `cuda/host/kh_launch.h`."""
+        letters = ctypes.create_string_buffer(3 * 128 + 1)
+        getattr(self.calls, f"kh_signature_{number}")(letters)
+        text = letters.value.decode()
+        return [text[i : i + 3] for i in range(0, len(text), 3)]
+
+    def events(self) -> np.ndarray:
+        """A copy of what was recorded since `kh_begin`."""
+        count = ctypes.c_uint64()
+        start = self.calls.kh_events(ctypes.byref(count))
+        return _copy(start, count.value, EVENT)
+
+    def launches(self) -> np.ndarray:
+        return _copy(self.calls.kh_launches(), self.calls.kh_launch_count(), LAUNCH)
+
+    def failure(self) -> np.void:
+        return _copy(self.calls.kh_failure(), 1, FAILURE)[0]
+
+    def lane_faults(self) -> tuple[np.ndarray, int]:
+        start = ctypes.c_void_p()
+        count = self.calls.kh_lane_faults(ctypes.byref(start), 0)
+        return _copy(start.value, min(count, 256), LANE_FAULT), count
+
+    def allocations(self) -> list[int]:
+        start = ctypes.c_void_p()
+        count = self.calls.kh_allocations(ctypes.byref(start))
+        return _copy(start.value, count, np.dtype("<u8")).tolist()
+
+    def thread_states(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """State, line and return address of each thread of the block that ran last."""
+        state, line, pc = np.zeros(1024, np.int32), np.zeros(1024, np.int32), np.zeros(1024, np.uint32)
+        count = self.calls.kh_thread_states(*(a.ctypes.data_as(ctypes.c_void_p) for a in (state, line, pc)))
+        return state[:count], line[:count], pc[:count]
+
+    def lines(self, places: np.ndarray) -> dict[int, int]:
+        """The line in the kernels' source for each return address; 0 where the code is not from there."""
+        missing = [int(place) for place in places if int(place) not in self._lines]
+        if missing:
+            self._lines.update(_resolve(str(self.path), self.shown, missing))
+        return {int(place): self._lines[int(place)] for place in places}
+
+
+@lru_cache(maxsize=64)
+def load(path: Path, shown: str) -> Library:
+    return Library(path, shown)
+
+
+def _copy(start: int | None, count: int, kind: np.dtype) -> np.ndarray:
+    if not count or not start:
+        return np.empty(0, kind)
+    return np.frombuffer(ctypes.string_at(start, count * kind.itemsize), kind)
+
+
+def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:
+    """Asks for the chain of inlined calls at each address and takes the innermost one that is in the source."""
+    tool = shutil.which("addr2line") or shutil.which("llvm-addr2line")
+    if tool is None:
+        raise RuntimeError("source lines need `addr2line`, which comes with g++ (package binutils) or as llvm-addr2line")
+    found = dict.fromkeys(places, 0)
+    for first in range(0, len(places), 500):
+        some = places[first : first + 500]
+        # A return address is the instruction after the call; one byte less is still the call.
+        command = [tool, "-a", "-i", "-e", library, *(hex(place - 1) for place in some)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        place = 0
+        for text in done.stdout.splitlines():
+            if text.startswith("0x"):
+                place = int(text, 16) + 1
+            elif not found[place]:
+                file, _, line = text.partition(" ")[0].rpartition(":")
+                if file.endswith(shown) and line.isdigit():
+                    found[place] = int(line)
+    return found

@@ -1,0 +1,233 @@
+"""From recorded events to a `Trace`, with what only CUDA has: barriers, warp operations and a launch that was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernels.trace.cuda_library import BARRIER, Library
+from kernels.trace.cuda_memory import DeviceBuffer
+from kernels.trace.cuda_translate import Function, Translation
+from kernels.trace.model import _COLUMNS, WARP_SIZE, Buffer, Launch, Trace
+from kernels.trace.requests import Request
+
+TYPES = {
+    "char": 1, "signed char": 1, "unsigned char": 1, "uint8_t": 1, "int8_t": 1, "bool": 1, "short": 2,
+    "unsigned short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int": 4, "unsigned": 4, "unsigned int": 4,
+    "int32_t": 4, "uint32_t": 4, "float": 4, "double": 8, "int64_t": 8, "uint64_t": 8, "long long": 8,
+    "unsigned long long": 8, "float2": 8, "int2": 8, "float4": 16, "int4": 16, "uint4": 16,
+}  # fmt: skip
+
+
+@dataclass
+class Region:
+    """Memory that the recorder knows: an argument, a shared array, a table of the source, or a launcher's allocation."""
+
+    name: str
+    space: str
+    size: int
+    owner: str = ""
+    address: int = 0
+    dynamic: bool = False
+    buffer: DeviceBuffer | None = None
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """A block's barrier: it ends `interval`; `line` is where it stands, `threads` how many arrived."""
+
+    interval: int
+    line: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class CudaTrace(Trace):
+    """A trace of CUDA threads; everything of `Trace`, and:
+
+    `outputs` names the arguments that the kernel's parameters may write, all of which `faults()` expects to be written
+    whole. `result` is what the launcher returned, or the error of a kernel launched directly (0: none). `steps` holds
+    barrier arrivals and warp operations as columns like those of accesses. `stopped` is the verdict of a launch that
+    could not go on.
+    """
+
+    outputs: tuple[str, ...] = ()
+    result: int = 0
+    steps: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    stopped: object | None = None
+    verdicts: tuple = ()
+
+    def owner_pairs(self, buffer: str, launch: int | None = None) -> list[tuple[int, int]]:
+        """(block, thread) that wrote each element last, in the order of the view; (-1, -1) where nobody did."""
+        blocks = self.owners(buffer, "block", launch).reshape(-1).tolist()
+        return list(zip(blocks, self.owners(buffer, "thread", launch).reshape(-1).tolist(), strict=True))
+
+    def elements(self, buffer: str, thread: int, block: int = 0, what: str = "read", launch: int = 0) -> list[int]:
+        """The elements of `buffer` that one thread touches, in its order; a `float4` counts as its four elements."""
+        rows = self.select(buffer=buffer, thread=thread, block=block, what=what, launch=launch).expanded()
+        return rows.columns["element"].tolist()
+
+    def warp_requests(self, buffer: str, warp: int, block: int = 0, what: str = "read", launch: int = 0) -> list[Request]:
+        """One warp's requests to a buffer, in the order in which they began; `[0].sectors` are those of the first."""
+        return self.requests(buffer=buffer, warp=warp, block=block, what=what, launch=launch)
+
+    def barriers(self, block: int = 0, launch: int = 0) -> list[Barrier]:
+        """The barriers a block passed, or stopped at, in order."""
+        steps = self.steps
+        keep = (steps["what"] == BARRIER) & (steps["block"] == block) & (steps["launch"] == launch)
+        found: dict[tuple[int, int], int] = {}
+        for interval, site in zip(steps["interval"][keep].tolist(), steps["site"][keep].tolist()):
+            key = interval, self.sites[site][1]
+            found[key] = found.get(key, 0) + 1
+        return [Barrier(interval, line, threads) for (interval, line), threads in sorted(found.items())]
+
+    def warp_operations(self, thread: int, block: int = 0, launch: int = 0) -> list[tuple[int, int]]:
+        """(interval, line) of each shuffle, vote or `__syncwarp` of a thread, in order."""
+        steps = self.steps
+        keep = (steps["what"] != BARRIER) & (steps["block"] == block) & (steps["launch"] == launch)
+        keep &= steps["thread"] == thread
+        return [(i, self.sites[s][1]) for i, s in zip(steps["interval"][keep].tolist(), steps["site"][keep].tolist())]
+
+    def faults(self, outputs: Sequence[str] | None = None) -> list:
+        """Verdicts, worst first: what stopped the launch, then lanes and launches, then those of every trace.
+
+        A race in shared memory needs two different threads of a block, the same element, at least one plain write, and
+        no barrier between; threads of one warp are also ordered by `__syncwarp`, but not by a shuffle. Outputs that a
+        stopped launch left unwritten are not held against it.
+        """
+        from kernels.trace.faults import faults
+
+        found = [*([self.stopped] if self.stopped else []), *self.verdicts]
+        names = self.outputs if outputs is None else outputs
+        rest = faults(self._ordered_by_warp(), tuple(name for name in names if name in {b.name for b in self.buffers}))
+        return found + [fault for fault in rest if not (self.stopped and fault.kind == "unwritten")]
+
+    def _ordered_by_warp(self) -> Trace:
+        """The same trace, in which `__syncwarp` starts a new interval for elements that only one warp touches there."""
+        column = self.columns
+        shared = np.array([b.space == "shared" for b in self.buffers] or [False])[column["buffer"]]
+        synced = column["warp_interval"]
+        if not (shared & (synced > 0)).any():
+            return self
+        wide = self.expanded()
+        column = wide.columns
+        keys = [column[name] for name in ("launch", "buffer", "element", "block", "interval")]
+        _, group = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+        group, warp = group.reshape(-1), wide.warps
+        low, high = np.full(group.max() + 1, 1 << 30), np.full(group.max() + 1, -1)
+        np.minimum.at(low, group, warp)
+        np.maximum.at(high, group, warp)
+        alone = (low == high)[group]
+        interval = column["interval"].astype(np.int64) << 16 | np.where(alone, column["warp_interval"], 0)
+        return Trace(self.launches, self.buffers, self.sites, column | {"interval": interval})
+
+
+def assemble(
+    library: Library,
+    translation: Translation,
+    function: Function,
+    regions: list[Region],
+    outputs: list[str],
+    file: str,
+    result: int,
+) -> CudaTrace:
+    """Reads everything that the library recorded."""
+    from kernels.trace.cuda_verdicts import verdicts
+
+    events = library.events()
+    for number, size in enumerate(library.allocations()):
+        regions.append(Region(f"allocation {number}", "global", size))
+    failure, lanes = library.failure(), library.lane_faults()
+    launches = tuple(_launch(record, file, translation) for record in library.launches())
+    where = [events["pc"], lanes[0]["pc"], failure[["pc", "last"]].tolist(), library.thread_states()[2]]
+    places = np.unique(np.concatenate([np.asarray(part, np.uint32) for part in where]))
+    lines = library.lines(places[places > 0])
+    sites = tuple(sorted({(file, line) for line in lines.values()} | {(file, 0)}))
+    number_of = {line: i for i, (_, line) in enumerate(sites)}
+    site_of = np.array([number_of[lines.get(int(place), 0)] for place in places] or [0], np.int32)
+    site = site_of[np.searchsorted(places, events["pc"])] if len(events) else np.empty(0, np.int32)
+
+    access = events["kind"] < BARRIER
+    touched = np.unique(events["region"][access]).tolist()
+    buffers, number_in, item = _buffers(regions, touched, events, translation, launches)
+    rows = events[access]
+    kept = np.flatnonzero(access)
+    region = rows["region"].astype(np.int64)
+    columns = {
+        "launch": rows["launch"],
+        "block": rows["block"],
+        "thread": rows["thread"],
+        "what": rows["kind"],
+        "active": np.ones(len(rows), bool),
+        "buffer": number_in[region],
+        "element": rows["offset"] // item[region],
+        "size": rows["size"],
+        "interval": rows["interval"],
+        "sequence": kept,
+        "site": site[kept],
+    }
+    columns = {name: columns[name].astype(kind) for name, kind in _COLUMNS.items()}
+    columns["warp_interval"] = rows["warp_interval"].astype(np.int32)
+    steps = {n: events[n][~access].astype(np.int64) for n in ("launch", "block", "thread", "interval")}
+    steps |= {"what": events["kind"][~access].astype(np.int64), "site": site[~access], "sequence": np.flatnonzero(~access)}
+    stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
+    return CudaTrace(
+        launches, tuple(buffers), sites, columns, tuple(outputs), result, steps, stopped, tuple(others)
+    )
+
+
+def _launch(record: np.void, file: str, translation: Translation) -> Launch:
+    name = record["name"].decode()
+    line = int(record["line"]) or next((f.line for f in translation.functions if f.name == name), 0)
+    grid, block = (tuple(int(n) for n in record[which]) for which in ("grid", "block"))
+    return Launch(name, grid, block, "cuda", file, line)
+
+
+def _buffers(
+    regions: list[Region], touched: list[int], events: np.ndarray, translation: Translation, launches: tuple[Launch, ...]
+) -> tuple[list[Buffer], np.ndarray, np.ndarray]:
+    """Arguments, and whatever else was touched, as buffers; the buffer's number and item size for each region."""
+    buffers: list[Buffer] = []
+    number_in, item = np.zeros(len(regions) or 1, np.int64), np.ones(len(regions) or 1, np.int64)
+    for number, region in enumerate(regions):
+        if region.buffer is None and number not in touched:
+            continue
+        name = region.name
+        if any(buffer.name == name for buffer in buffers):
+            name = f"{name} of {region.owner}" if region.owner else name
+        while any(buffer.name == name for buffer in buffers):
+            name += "'"
+        if region.buffer is not None:
+            array = region.buffer.owner
+            strides = tuple(stride // array.itemsize for stride in array.strides)
+            made = Buffer(
+                name, array.itemsize, array.shape, strides, region.buffer.shift, "global", array.dtype.name
+            )
+        else:
+            made = _plain_buffer(name, number, region, events, translation)
+        number_in[number], item[number] = len(buffers), made.itemsize
+        buffers.append(made)
+    return buffers, number_in, item
+
+
+def _plain_buffer(name: str, number: int, region: Region, events: np.ndarray, translation: Translation) -> Buffer:
+    """A shared array or table: items as declared, or as the accesses show where the type is not a built-in one."""
+    rows = events[(events["region"] == number) & (events["kind"] < BARRIER)]
+    size = region.size
+    for array in translation.shared.get(region.name, []):
+        itemsize = TYPES.get(array.type, 0)
+        extents = [translation.extent(e) for e in array.extents]
+        if itemsize and array.dynamic:
+            return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space, array.type)
+        if None not in extents:
+            count = int(np.prod(extents, dtype=np.int64))
+            if count > 0 and size % count == 0 and itemsize in (0, size // count):
+                return Buffer(name, size // count, tuple(extents), (), region.address, region.space, array.type)
+    itemsize = int(np.gcd.reduce([size, *rows["size"].tolist(), *np.abs(rows["offset"]).tolist()])) or 1
+    return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space)
+
+
+def warp_text(thread: int) -> str:
+    return f"thread {thread} (warp {thread // WARP_SIZE}, lane {thread % WARP_SIZE})"

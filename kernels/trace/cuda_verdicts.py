@@ -1,0 +1,202 @@
+"""Sentences about a launch that could not go on, a lane that read from nobody, a configuration that was refused."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernels.trace.cuda_library import AT_BARRIER, AT_WARP_OP, RETURNED, STOPS, Library
+from kernels.trace.faults import VERBS, Fault, spans
+from kernels.trace.model import KINDS, WARP_SIZE, Launch, shown_path
+
+if TYPE_CHECKING:
+    from kernels.trace.cuda_result import Region
+
+
+def verdicts(
+    library: Library,
+    failure: np.void,
+    lanes: tuple[np.ndarray, int],
+    launches: tuple[Launch, ...],
+    regions: list[Region],
+    lines: dict[int, int],
+    file: str,
+) -> tuple[Fault | None, list[Fault]]:
+    """The verdict of what stopped the launch, if anything did, and the others."""
+    stopped = None
+    stop = STOPS[int(failure["stop"])]
+    if stop:
+        launch = launches[int(failure["launch"])]
+        line = lines.get(int(failure["pc"]), 0) or lines.get(int(failure["last"]), 0)
+        who = launch.who(int(failure["block"]), int(failure["thread"]))
+        if stop in ("barrier", "warp"):
+            states = library.thread_states()
+            text = _barrier if stop == "barrier" else _warp
+            stopped = text(failure, launch, states, lines, file)
+        elif stop == "mask":
+            mask = int(failure["size"])
+            cause = "the mask was computed before a branch, or written for fewer lanes than call"
+            stopped = _fault(
+                "warp-divergence", f"{_capital(who)} calls a warp operation with the mask {mask:#010x}, which leaves it out.",
+                who, file, line, cause,
+            )  # fmt: skip
+        elif stop in ("wild", "misaligned"):
+            stopped = _address(stop, failure, who, regions, library, file, line)
+        else:
+            stopped = _limit(stop, failure, who, file, line)
+    others = [fault for fault in (_lanes(lanes, launches, lines, file),) if fault]
+    for number, record in enumerate(library.launches()):
+        if record["refused"]:
+            others.append(_refused(launches[number], int(record["shared_bytes"]), file))
+    return stopped, others
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _fault(
+    kind: str, start: str, who: str, file: str, line: int, cause: str, buffer: str = "", element: int = 0, count: int = 1
+) -> Fault:
+    where = f" Line: {shown_path(file)}:{line}." if line else ""
+    return Fault(kind, f"{start}{where} Likely cause: {cause}.", buffer, element, who, file, line, count, cause)
+
+
+def _threads(numbers: np.ndarray) -> str:
+    """`thread 67`, `threads 33–255`."""
+    return f"thread{'s' if len(numbers) != 1 else ''} {spans(numbers)}"
+
+
+def _barrier(
+    failure: np.void, launch: Launch, states: tuple[np.ndarray, np.ndarray, np.ndarray], lines: dict[int, int], file: str
+) -> Fault:
+    state, line, _ = states
+    block = launch.who(int(failure["block"]))
+    waiting = np.flatnonzero(state == AT_BARRIER)
+    gone = np.flatnonzero(state == RETURNED)
+    at = {number: waiting[line[waiting] == number] for number in sorted(set(line[waiting].tolist()))}
+    waits = " and ".join(f"{_threads(members)} at line {number}" for number, members in at.items())
+    start = f"In {block} not every thread reaches the same barrier: {waits} wait"
+    start += f", while {_threads(gone)} returned and never arrive." if len(gone) else " for each other."
+    if len(gone):
+        cause = "an early return, or a barrier inside a branch or loop that only some threads run"
+    elif len(at) > 1:
+        cause = "the two sides of a branch, or of a loop, have barriers of their own"
+    else:
+        cause = "the threads call different kinds of barrier"
+    who = launch.who(int(failure["block"]), int(waiting[0]))
+    return _fault("barrier-divergence", start, who, file, int(line[waiting[0]]), cause, count=len(waiting))
+
+
+def _warp(
+    failure: np.void, launch: Launch, states: tuple[np.ndarray, np.ndarray, np.ndarray], lines: dict[int, int], file: str
+) -> Fault:
+    state, line, _ = states
+    first = int(failure["thread"])
+    warp, mask, count = first // WARP_SIZE, int(failure["size"]), len(state)
+    members = np.arange(warp * WARP_SIZE, warp * WARP_SIZE + WARP_SIZE)
+    named = members[[bool(mask >> lane & 1) for lane in range(WARP_SIZE)]]
+    absent = named[named >= count]
+    here = named[named < count]
+    gone = here[state[here] == RETURNED]
+    barrier = here[state[here] == AT_BARRIER]
+    elsewhere = here[(state[here] == AT_WARP_OP) & (line[here] != line[first])]
+    reasons = []
+    if len(absent):
+        reasons.append(f"{_threads(absent)} do not exist in a block of {count} threads")
+    if len(gone):
+        reasons.append(f"{_threads(gone)} returned")
+    if len(barrier):
+        reasons.append(f"{_threads(barrier)} wait at the barrier of line {int(line[barrier[0]])}")
+    if len(elsewhere):
+        reasons.append(f"{_threads(elsewhere)} call another one at line {int(line[elsewhere[0]])}")
+    who = launch.who(int(failure["block"]), first)
+    start = (
+        f"{_capital(who)} waits in a warp operation for the lanes of the mask {mask:#010x}, "
+        f"and some never arrive: {'; '.join(reasons) or 'they call it with other arguments'}."
+    )
+    cause = "the block is not a whole number of warps" if len(absent) else "a branch or an early return around the operation"
+    return _fault("warp-divergence", start, who, file, int(line[first]), cause)
+
+
+def _address(
+    stop: str, failure: np.void, who: str, regions: list[Region], library: Library, file: str, line: int
+) -> Fault:
+    address, size, verb = int(failure["address"]), int(failure["size"]), VERBS[KINDS[int(failure["kind"])]]
+    best, distance = None, 1 << 62
+    home = library.thread_block
+    for region in regions:
+        base = region.buffer.start if region.buffer else home + region.address if region.space == "shared" else None
+        if base is None:
+            continue
+        gap = max(base - address, address - (base + region.size) + 1, 0)
+        if gap < distance:
+            best, distance, offset = region, gap, address - base
+    if stop == "misaligned":
+        item = best.buffer.owner.itemsize if best and best.buffer else 1
+        place = f" at {best.name}[{offset // item}]" if best and best.buffer and distance == 0 else ""
+        start = (
+            f"{_capital(who)} {verb} {size} bytes{place} at once, at an address that is not a multiple of {size}; "
+            "the GPU refuses that, and the launch stops."
+        )
+        cause = "a vector type such as float4 is laid over a row that does not begin at such a multiple"
+        element = offset // item if place else 0
+        return _fault("misaligned", start, who, file, line, cause, best.name if place else "", element)
+    if best is None or distance > 1 << 20:
+        start = f"{_capital(who)} {verb} {size} bytes at an address that lies near no buffer; the launch stops."
+        cause = "a pointer that is null or not initialised, or an index far out of range"
+        return _fault("out-of-bounds", start, who, file, line, cause)
+    side = f"{offset - best.size} bytes after its end" if offset >= best.size else f"{-offset} bytes before its start"
+    start = (
+        f"{_capital(who)} {verb} {size} bytes outside {best.space} {best.name}, which has {best.size} bytes: "
+        f"{side}. The launch stops."
+    )
+    cause = "an index without a bounds test, or an array that is too small for the block"
+    item = best.buffer.owner.itemsize if best.buffer else max(1, size)
+    return _fault("out-of-bounds", start, who, file, line, cause, best.name, offset // item)
+
+
+def _limit(stop: str, failure: np.void, who: str, file: str, line: int) -> Fault:
+    if stop == "too-long":
+        start, cause = f"{_capital(who)} was still running when the time for the trace ended.", "a loop that never ends"
+    elif stop == "too-many-events":
+        start = f"{_capital(who)} made one access more than the trace has room for."
+        cause = "a loop that never ends, or a case too large to trace; pass max_events for more"
+    elif stop == "stack-overflow":
+        start = f"{_capital(who)} ran out of stack."
+        cause = "a function that calls itself without end, or local arrays of more than 64 KB"
+    else:
+        name = signal.Signals(int(failure["size"])).name
+        start = f"{_capital(who)} was stopped by the processor ({name})."
+        cause = "an integer division by zero" if name == "SIGFPE" else "an address that the recorder did not see"
+    return _fault(stop, start, who, file, line, cause)
+
+
+def _lanes(lanes: tuple[np.ndarray, int], launches: tuple[Launch, ...], lines: dict[int, int], file: str) -> Fault | None:
+    found, count = lanes
+    if not count:
+        return None
+    first = found[0]
+    who = launches[int(first["launch"])].who(int(first["block"]), int(first["thread"]))
+    start = f"{_capital(who)} shuffles from lane {int(first['source'])}, which the mask leaves out: its value is undefined."
+    cause = "the mask names fewer lanes than the shuffle reads from"
+    return _fault("inactive-lane", start, who, file, int(first["line"]), cause, count=count)
+
+
+def _refused(launch: Launch, shared_bytes: int, file: str) -> Fault:
+    threads = launch.threads
+    start = (
+        f"The launch of {launch.kernel} with grid {launch.grid}, block {launch.block} and {shared_bytes} bytes of shared "
+        "memory is refused: nothing runs."
+    )
+    if threads > 1024:
+        cause = f"a block has at most 1024 threads, and this one has {threads}"
+    elif launch.blocks == 0 or threads == 0:
+        cause = "a grid and a block have at least one element on each axis"
+    elif shared_bytes > 227 * 1024:
+        cause = "a block has at most 227 KiB of shared memory"
+    else:
+        cause = "y and z of a grid go up to 65535, z of a block up to 64"
+    return _fault("launch-refused", start, "", file, launch.line, cause)
