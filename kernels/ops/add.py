@@ -47,9 +47,10 @@ def launch_add(
     of two, at most 65536 and 32. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
     """
     for name, tensor in (("x", x), ("y", y), ("out", out)):
-        checks.require_tensor(name, tensor, _add)
+        checks.require_tensor(name, tensor)
         checks.require_same(name, tensor, "x", x)
         checks.require_contiguous(name, tensor)
+    checks.require_runnable("x", x, _add)
     checks.require_power_of_two("block_size", block_size, MAX_BLOCK)
     checks.require_power_of_two("num_warps", num_warps, checks.MAX_WARPS)
     n = x.numel()
@@ -65,9 +66,8 @@ def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     Raises TypeError for a wrong kind or dtype, ValueError for shapes or devices that differ, RuntimeError on a CPU
     tensor outside Triton's interpreter; each names the argument, and nothing has been launched.
     """
-    checks.require_tensor("x", x, _add)
-    checks.require_tensor("y", y, _add)
-    checks.require_same("y", y, "x", x)
+    checks.require_tensor("x", x)
+    checks.require_tensor("y", y)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     return launch_add(x.contiguous(), y.contiguous(), out)
 

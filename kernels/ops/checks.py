@@ -22,8 +22,8 @@ def dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def require_tensor(name: str, value: object, kernel: object, dtypes: tuple[str, ...] = DTYPES) -> None:
-    """`value` must be a plain strided tensor of one of `dtypes`, on a device where `kernel` can run now."""
+def require_tensor(name: str, value: object, dtypes: tuple[str, ...] = DTYPES) -> None:
+    """`value` must be a plain strided tensor of one of `dtypes`, with nothing to record for a gradient."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{name} is a {type(value).__name__}; expected a torch.Tensor.")
     if dtype_name(value) not in dtypes:
@@ -38,14 +38,18 @@ def require_tensor(name: str, value: object, kernel: object, dtypes: tuple[str, 
             f"{name} requires a gradient, which this call does not record; "
             f"expected {name}.detach(), or a call under torch.no_grad()."
         )
+
+
+def require_runnable(name: str, value: torch.Tensor, kernel: object) -> None:
+    """`value` must be on a device where `kernel` can run now: a GPU, or the CPU when Triton interprets."""
+    if value.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{name} is on {value.device}; expected a tensor on cuda, or on cpu under the interpreter.")
     if value.device.type == "cpu" and isinstance(kernel, JITFunction):
         raise RuntimeError(
             f"{name} is on cpu, where a Triton kernel runs only under Triton's interpreter: set the environment "
             f"variable TRITON_INTERPRET=1 before Python starts (TRITON_INTERPRET=1 python ...), "
             f"or pass a tensor on cuda."
         )
-    if value.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"{name} is on {value.device}; expected a tensor on cuda, or on cpu under the interpreter.")
 
 
 def require_same(name: str, value: torch.Tensor, other_name: str, other: torch.Tensor) -> None:

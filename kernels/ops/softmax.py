@@ -130,10 +130,11 @@ def launch_softmax(
     ValueError or RuntimeError with a sentence before any launch.
     """
     for name, tensor in (("x", x), ("out", out)):
-        checks.require_tensor(name, tensor, _softmax_rows)
+        checks.require_tensor(name, tensor)
         if tensor.dim() != 2:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected two dimensions, (rows, columns).")
     checks.require_same("out", out, "x", x)
+    checks.require_runnable("x", x, _softmax_rows)
     if out.stride(1) != 1 and out.shape[1] > 1:
         raise ValueError(f"out has strides {out.stride()}; expected a column stride of 1.")
     M, N = x.shape
@@ -159,9 +160,10 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     CPU tensor outside Triton's interpreter; each names the argument, and nothing has been launched. The running maximum
     and sum of wide rows: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
     """
-    checks.require_tensor("x", x, _softmax_rows)
+    checks.require_tensor("x", x)
     if x.dim() == 0:
         raise ValueError("x has shape (); expected at least one dimension.")
+    checks.require_runnable("x", x, _softmax_rows)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
         N = x.shape[-1]

@@ -90,7 +90,6 @@ def test_launch_may_write_over_an_input(device):
 
 def test_empty_input_launches_nothing(device, monkeypatch):
     monkeypatch.setattr(module, "_add", None)
-    monkeypatch.setattr(module.checks, "require_tensor", lambda *arguments: None)
     assert add(torch.empty(0, 3, device=device), torch.empty(0, 3, device=device)).shape == (0, 3)
 
 

@@ -41,6 +41,16 @@ def test_offsets_are_multiplied_in_64_bits():
         assert all("i64" in kind for kind in kinds), f"{name}: an offset is multiplied in 32 bits: {kinds}"
 
 
+def test_every_load_and_store_is_masked():
+    # A load without its mask reads past the end, which no comparison of values can see.
+    for name, fact in facts(90).items():
+        accesses = re.findall(r"tt\.(load|store) ([^:{]*)[:{]|tt\.(?:load|store) .*", fact["ttir"])
+        operands = {"load": 2, "store": 3}
+        assert accesses
+        for kind, text in accesses:
+            assert kind and text.count("%") >= operands[kind], f"{name}: a {kind} has no mask: {text}"
+
+
 def test_whole_rows_move_in_16_byte_pieces():
     for name, fact in facts(90).items():
         if re.search(r"(add \w+|softmax \w+ (128|1024|4096|32768|131072))$", name):
