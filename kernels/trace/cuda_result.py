@@ -50,7 +50,7 @@ class CudaTrace(Trace):
     `outputs` names the arguments that the kernel's parameters may write, all of which `faults()` expects to be written
     whole. `result` is what the launcher returned, or the error of a kernel launched directly (0: none). `steps` holds
     barrier arrivals and warp operations as columns like those of accesses. `stopped` is the verdict of a launch that
-    could not go on.
+    could not go on. `warp_intervals` counts, for each row, the `__syncwarp` calls since the last barrier.
     """
 
     outputs: tuple[str, ...] = ()
@@ -58,6 +58,7 @@ class CudaTrace(Trace):
     steps: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     stopped: object | None = None
     verdicts: tuple = ()
+    warp_intervals: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32), repr=False)
 
     def owner_pairs(self, buffer: str, launch: int | None = None) -> list[tuple[int, int]]:
         """(block, thread) that wrote each element last, in the order of the view; (-1, -1) where nobody did."""
@@ -108,11 +109,12 @@ class CudaTrace(Trace):
         """The same trace, in which `__syncwarp` starts a new interval for elements that only one warp touches there."""
         column = self.columns
         shared = np.array([b.space == "shared" for b in self.buffers] or [False])[column["buffer"]]
-        synced = column["warp_interval"]
-        if not (shared & (synced > 0)).any():
+        if not (shared & (self.warp_intervals > 0)).any():
             return self
-        wide = self.expanded()
-        column = wide.columns
+        marked = Trace(self.launches, self.buffers, self.sites, column | {"synced": self.warp_intervals})
+        wide = marked.expanded()
+        column = dict(wide.columns)
+        synced = column.pop("synced")
         keys = [column[name] for name in ("launch", "buffer", "element", "block", "interval")]
         _, group = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
         group, warp = group.reshape(-1), wide.warps
@@ -120,7 +122,7 @@ class CudaTrace(Trace):
         np.minimum.at(low, group, warp)
         np.maximum.at(high, group, warp)
         alone = (low == high)[group]
-        interval = column["interval"].astype(np.int64) << 16 | np.where(alone, column["warp_interval"], 0)
+        interval = column["interval"].astype(np.int64) << 16 | np.where(alone, synced, 0)
         return Trace(self.launches, self.buffers, self.sites, column | {"interval": interval})
 
 
@@ -139,8 +141,12 @@ def assemble(
     events = library.events()
     for number, size in enumerate(library.allocations()):
         regions.append(Region(f"allocation {number}", "global", size))
+    records = library.launches()
+    for region in regions:
+        if region.dynamic and len(records):
+            region.size = int(records["shared_bytes"].max())
     failure, lanes = library.failure(), library.lane_faults()
-    launches = tuple(_launch(record, file, translation) for record in library.launches())
+    launches = tuple(_launch(record, file, translation) for record in records)
     where = [events["pc"], lanes[0]["pc"], failure[["pc", "last"]].tolist(), library.thread_states()[2]]
     places = np.unique(np.concatenate([np.asarray(part, np.uint32) for part in where]))
     lines = library.lines(places[places > 0])
@@ -169,12 +175,12 @@ def assemble(
         "site": site[kept],
     }
     columns = {name: columns[name].astype(kind) for name, kind in _COLUMNS.items()}
-    columns["warp_interval"] = rows["warp_interval"].astype(np.int32)
     steps = {n: events[n][~access].astype(np.int64) for n in ("launch", "block", "thread", "interval")}
     steps |= {"what": events["kind"][~access].astype(np.int64), "site": site[~access], "sequence": np.flatnonzero(~access)}
     stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
     return CudaTrace(
-        launches, tuple(buffers), sites, columns, tuple(outputs), result, steps, stopped, tuple(others)
+        launches, tuple(buffers), sites, columns, tuple(outputs), result, steps, stopped, tuple(others),
+        rows["warp_interval"].astype(np.int32),
     )
 
 
@@ -221,6 +227,9 @@ def _plain_buffer(name: str, number: int, region: Region, events: np.ndarray, tr
         extents = [translation.extent(e) for e in array.extents]
         if itemsize and array.dynamic:
             return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space, array.type)
+        if itemsize and extents.count(None) == 1:  # a template's parameter: the size says it
+            known = itemsize * int(np.prod([e for e in extents if e is not None], dtype=np.int64))
+            extents[extents.index(None)] = size // known if known and size % known == 0 else None
         if None not in extents:
             count = int(np.prod(extents, dtype=np.int64))
             if count > 0 and size % count == 0 and itemsize in (0, size // count):

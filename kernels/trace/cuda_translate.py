@@ -103,7 +103,7 @@ def translate(text: str, shown: str, requested: str = "") -> Translation:
         at = end
     body.append(text[at:])
     trailer = _trailer(functions, code, shown)
-    translated = f'#line 1 "{shown}"\n{"".join(body)}\n#line 1 "kh_trailer"\n{trailer}'
+    translated = f'{"".join(body)}\n#line 1 "kh_trailer"\n{trailer}'
     tables = {m[1]: "__constant__" if "__constant__" in m[0] else "__device__" for m in _TABLE.finditer(code)}
     constant = r"\bconstexpr\s+(?:static\s+)?(?:\w+\s+)+(\w+)\s*=\s*([^;]+);"
     constants = {m[1]: m[2] for m in re.finditer(constant, code)} | {
@@ -177,6 +177,8 @@ def _tables(code: str) -> list[tuple[int, int, str]]:
     for match in _TABLE.finditer(code):
         for word in re.finditer(r"\b(?:const|constexpr)\b", match[0]):
             edits.append((match.start() + word.start(), match.start() + word.end(), " " * len(word[0])))
+        for word in re.finditer(r"\b__device__\b", match[0]):  # marked as used, or a table that nobody writes is unseen
+            edits.append((match.start() + word.start(), match.start() + word.end(), "__constant__"))
     return edits
 
 
