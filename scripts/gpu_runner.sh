@@ -208,6 +208,7 @@ step_bench() {
   local gpu
   gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
   local out=results/$gpu blocks=(--block-size 128 --block-size 256 --block-size 512 --block-size 1024)
+  mkdir -p "$out"
   kernel_bench "kernel-bench add" 300 --op add --dtype float32 --dtype bfloat16 --compile "${blocks[@]}" \
     --output "$out/add.json"
   kernel_bench "kernel-bench softmax" 480 --op softmax --dtype float32 --dtype bfloat16 --compile \

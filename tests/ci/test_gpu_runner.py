@@ -1,0 +1,112 @@
+"""scripts/gpu_runner.sh without a GPU: usage, the exit without one, and its book-keeping over stand-in tools."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
+
+pytestmark = pytest.mark.skipif(os.name != "posix" or not shutil.which("bash"), reason="needs bash")
+
+TOOLS = {
+    "nvidia-smi": 'echo "GPU 0: NVIDIA H200"',
+    "nvcc": 'while [ $# -gt 0 ]; do [ "$1" = -o ] && { echo "#!/bin/sh" >"$2"; chmod +x "$2"; }; shift; done',
+    # Reports the plants, and finds nothing elsewhere.
+    "compute-sanitizer": 'case "$*" in *plant_*) echo "========= ERROR SUMMARY: 1 error"; exit 97 ;; esac',
+    "python": """case "$*" in
+*gpu_slug*) echo h200 ;;
+*kernels.bench.command*) while [ $# -gt 0 ]; do [ "$1" = --output ] && echo '{}' >"$2"; shift; done ;;
+esac""",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the script in an otherwise empty project, and stand-ins on a path of their own."""
+    root = tmp_path / "project"
+    (root / "scripts").mkdir(parents=True)
+    shutil.copy(SCRIPT, root / "scripts" / "gpu_runner.sh")
+    (tmp_path / "tools").mkdir()
+    for name, body in TOOLS.items():
+        tool(tmp_path, name, body)
+    return root
+
+
+def tool(tmp_path: Path, name: str, body: str) -> None:
+    path = tmp_path / "tools" / name
+    path.write_text(f"#!/bin/bash\n{body}\n")
+    path.chmod(0o755)
+
+
+def run(project: Path, *steps: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    tools = project.parent / "tools"
+    return subprocess.run(
+        ["bash", "scripts/gpu_runner.sh", *steps],
+        cwd=project,
+        env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHON": str(tools / "python"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_says_there_is_no_gpu(project: Path) -> None:
+    tool(project.parent, "nvidia-smi", "exit 9")
+    done = run(project)
+    assert done.returncode == 3
+    assert "no NVIDIA GPU" in done.stderr
+    assert not (project / "build").exists()
+
+
+def test_unknown_step_is_a_usage_error(project: Path) -> None:
+    done = run(project, "bensh")
+    assert done.returncode == 2
+    assert "'bensh'" in done.stderr and "bench" in done.stderr
+
+
+def test_everything_passes_and_records_are_packed(project: Path) -> None:
+    done = run(project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All passed." in done.stdout
+    with tarfile.open(project / "build/gpu-records/records.tar.gz") as archive:
+        names = archive.getnames()
+    assert {"results/h200/add.json", "results/h200/softmax.json"} <= set(names)
+    assert "racecheck reports the planted fault" in (project / "build/gpu-records/gpu_runner.log").read_text()
+
+
+def test_goes_on_after_a_failure_and_exits_nonzero(project: Path) -> None:
+    tool(project.parent, "python", TOOLS["python"].replace("esac", "*pytest*) echo broken; exit 1 ;;\nesac"))
+    done = run(project, "tests", "bench")
+    assert done.returncode == 1
+    assert "exit 1" in done.stdout and "kernel-bench softmax" in done.stdout
+    assert (project / "results/h200/softmax.json").is_file()
+
+
+def test_a_sanitizer_that_sees_nothing_fails(project: Path) -> None:
+    tool(project.parent, "compute-sanitizer", 'echo "========= ERROR SUMMARY: 0 errors"')
+    done = run(project, "sanitizer")
+    assert done.returncode == 1
+    assert "memcheck did not report the planted out_of_bounds" in done.stdout
+
+
+def test_a_part_past_its_limit_is_stopped_and_reported(project: Path) -> None:
+    tool(project.parent, "python", TOOLS["python"].replace("esac", "*verify*) sleep 30 ;;\nesac"))
+    done = run(project, "verify", "bench", STEP_LIMIT="1")
+    assert done.returncode == 1
+    assert "time limit" in done.stdout
+    assert (project / "results/h200/add.json").is_file()
+
+
+def test_shellcheck_is_clean() -> None:
+    found = shutil.which("shellcheck") or shutil.which("shellcheck", path=str(Path(sys.executable).parent))
+    if not found:
+        pytest.skip("shellcheck is not installed")
+    scripts = sorted(str(path) for path in (ROOT / "scripts").glob("*.sh"))
+    done = subprocess.run([found, *scripts], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
