@@ -1,0 +1,24 @@
+"""Data to HTML: figures and tables as pure functions. Same data, same bytes; colours live in the site's stylesheet."""
+
+from kernels.figures.charts import bar_chart, line_chart
+from kernels.figures.html import Markup, data_table, figure
+from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
+from kernels.figures.results import compile_table, result_table
+from kernels.figures.warps import request_figure, thread_table, timeline
+
+__all__ = [
+    "MASKED",
+    "NOBODY",
+    "Markup",
+    "bar_chart",
+    "compile_table",
+    "data_table",
+    "figure",
+    "line_chart",
+    "ownership_grid",
+    "ownership_strip",
+    "request_figure",
+    "result_table",
+    "thread_table",
+    "timeline",
+]

@@ -1,0 +1,206 @@
+"""Plots of a few numbers: bars for values side by side, lines for a value over a size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from kernels.figures.html import data_table, escape, figure, number, owner_class, place, scroll, svg
+
+WIDTH, HEIGHT = 640, 320
+LEFT, RIGHT, TOP, BOTTOM = 62, 150, 16, 48
+SHAPES = 4  # circle, square, triangle, diamond
+
+
+class Axis:
+    """Maps values to 0…1, linear from zero or logarithmic over whole decades."""
+
+    def __init__(self, values: Sequence[float], log: bool, base: int = 10) -> None:
+        values = [float(value) for value in values]
+        for value in values:
+            if not math.isfinite(value) or (log and value <= 0):
+                kind = "a logarithmic axis shows finite values above 0" if log else "an axis shows finite values"
+                raise ValueError(f"{kind}; one is {value}")
+        self.log, self.base = log, base
+        low, high = min(values, default=1.0), max(values, default=1.0)
+        if log:
+            self.low = math.floor(math.log(low, base) + 1e-9)
+            self.high = max(self.low + 1, math.ceil(math.log(high, base) - 1e-9))
+            step = max(1, math.ceil((self.high - self.low) / 6))
+            self.high = self.low + step * math.ceil((self.high - self.low) / step)
+            self.ticks = [float(base) ** power for power in range(self.low, self.high + 1, step)]
+        else:
+            low, high = min(low, 0.0), max(high, 0.0)
+            step = _round_step((high - low) or 1.0)
+            self.low, self.high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+            self.high = self.high if self.high > self.low else self.low + step
+            self.ticks = [self.low + i * step for i in range(round((self.high - self.low) / step) + 1)]
+
+    def at(self, value: float) -> float:
+        if self.log:
+            value = math.log(value, self.base)
+        return (value - self.low) / (self.high - self.low)
+
+
+def _round_step(extent: float) -> float:
+    """A step of 1, 2, 2.5 or 5 times a power of ten that cuts the extent into at most five."""
+    power = 10.0 ** math.floor(math.log10(extent / 5))
+    return next(power * f for f in (1, 2, 2.5, 5, 10) if power * f * 5 >= extent * (1 - 1e-9))
+
+
+def bar_chart(
+    bars: Sequence[tuple[str, float | None]],
+    unit: str,
+    caption: str = "",
+    log: bool = False,
+    marked: Sequence[str] = (),
+    heading: str = "implementation",
+) -> str:
+    """Horizontal bars, one a row, each with its name and value beside it.
+
+    A value of None shows as `—`, without a bar. `log` draws over whole decades, so a bar's length says nothing about a
+    ratio; the axis says that it is logarithmic. `marked` names bars that are set apart. It is a table: its text is its
+    own alternative. ValueError for values an axis cannot show.
+    """
+    axis = Axis([value for _, value in bars if value is not None], log)
+    grid = "".join(f"M{place(1000 * axis.at(tick))} 0v20" for tick in axis.ticks)
+    ticks = "".join(f"<span>{_tick(tick)}</span>" for tick in axis.ticks)
+    scale = f"{escape(unit)}, logarithmic" if log else escape(unit)
+    lines = ['<table class="kl-bars">']
+    if caption:
+        lines.append(f"<caption><span>{escape(caption)}</span></caption>")
+    lines += [
+        f'<thead><tr><th scope="col">{escape(heading)}</th><th scope="col" class="kl-num">{scale}</th>'
+        f'<td class="kl-axis" aria-hidden="true"><div>{ticks}</div></td></tr></thead>',
+        "<tbody>",
+    ]
+    for name, value in bars:
+        bar = ""
+        if value is not None:
+            start, end = sorted((axis.at(axis.ticks[0] if log else 0.0), axis.at(value)))
+            x, width = place(1000 * start), place(1000 * (end - start))
+            bar = f'<rect class="kl-bar" x="{x}" y="4" width="{width}" height="12"/>'
+        chosen = ' class="kl-marked"' if name in marked else ""
+        lines.append(
+            f'<tr{chosen}><th scope="row">{escape(name)}</th><td class="kl-num">{number(value)}</td>'
+            f'<td class="kl-bar-cell" aria-hidden="true"><svg viewBox="0 0 1000 20" preserveAspectRatio="none">'
+            f'<path class="kl-gridline" d="{grid}"/>{bar}</svg></td></tr>'
+        )
+    if not bars:
+        lines.append('<tr><td colspan="3">nothing to show</td></tr>')
+    lines += ["</tbody>", "</table>"]
+    return scroll(caption or f"{heading}, {unit}", "\n".join(lines))
+
+
+def _tick(value: float, base: int = 10) -> str:
+    """Short: 1, 20, 0.5, 10k, 4M; powers of two in binary units, 4K, 1M."""
+    if base == 2 and value >= 1024:
+        power = min(3, int(math.log(value, 1024) + 1e-9))
+        return f"{value / 1024**power:g}{'KMG'[power - 1]}"
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            return f"{value / (1e3 if letter == 'k' else limit):g}{letter}"
+    return f"{value:.6g}"
+
+
+def line_chart(
+    series: Mapping[str, Sequence[tuple[float, float | None]]],
+    x_label: str,
+    y_label: str,
+    caption: str = "",
+    log_x: bool = False,
+    log_y: bool = False,
+    log_base_x: int = 10,
+) -> str:
+    """Lines over a common x axis, each named at its end; the numbers follow as a table that opens.
+
+    `series` maps a name to (x, y) points; a y of None leaves a gap. `log_base_x` is 2 for sizes that double.
+    Lines differ in mark and dash as well as in colour. ValueError for values an axis cannot show.
+    """
+    lines = {name: sorted((x, y) for x, y in points if y is not None) for name, points in series.items()}
+    if not any(lines.values()):
+        return figure('<p class="kl-empty">No point to show.</p>', caption, "lines")
+    x_axis = Axis([x for points in lines.values() for x, _ in points], log_x, log_base_x)
+    y_axis = Axis([y for points in lines.values() for _, y in points], log_y)
+    inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x_of(value: float) -> float:
+        return LEFT + inner_width * x_axis.at(value)
+
+    def y_of(value: float) -> float:
+        return TOP + inner_height * (1 - y_axis.at(value))
+
+    base = TOP + inner_height
+    rules = "".join(f"M{LEFT} {place(y_of(tick))}h{inner_width}" for tick in y_axis.ticks)
+    body = [f'<path class="kl-gridline" d="{rules}"/>', f'<path class="kl-axisline" d="M{LEFT} {base}h{inner_width}"/>']
+    ticks = [f'<text x="{place(x_of(t))}" y="{base + 17}">{_tick(t, x_axis.base)}</text>' for t in x_axis.ticks]
+    body.append(f'<g class="kl-t kl-t--soft kl-t--m">{"".join(ticks)}</g>')
+    ticks = [f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{_tick(t)}</text>' for t in y_axis.ticks]
+    body.append(f'<g class="kl-t kl-t--soft kl-t--e">{"".join(ticks)}</g>')
+    x_words, y_words = (
+        f"{words}{' (logarithmic)' if log else ''}" for words, log in ((x_label, log_x), (y_label, log_y))
+    )
+    body.append(f'<text class="kl-t kl-t--m" x="{LEFT + inner_width / 2:g}" y="{base + 38}">{escape(x_words)}</text>')
+    middle = TOP + inner_height / 2
+    body.append(f'<text class="kl-t kl-t--m" transform="translate(14 {middle:g}) rotate(-90)">{escape(y_words)}</text>')
+    ends = {}
+    for i, (name, points) in enumerate(lines.items()):
+        if not points:
+            continue
+        where = [(x_of(x), y_of(y)) for x, y in points]
+        path = "M" + "L".join(f"{place(x)} {place(y)}" for x, y in where)
+        marks = "".join(_mark(i % SHAPES, x, y) for x, y in where)
+        style = f"{owner_class(i)} kl-dash{i % SHAPES}"
+        body += [
+            f'<path class="kl-line {style}" d="{path}"/>',
+            f'<path class="kl-point {owner_class(i)}" d="{marks}"/>',
+        ]
+        ends[name] = (where[-1][0], where[-1][1], i)
+    for name, y in _apart({name: end[1] for name, end in ends.items()}, 15, TOP + 4, base).items():
+        x, end_y, i = ends[name]
+        body.append(f'<path class="kl-leader" d="M{place(x + 5)} {place(end_y)}L{LEFT + inner_width + 8} {place(y)}"/>')
+        body.append(
+            f'<text class="kl-t kl-end {owner_class(i)}" x="{LEFT + inner_width + 12}" y="{place(y + 4)}">'
+            f"{escape(name)}</text>"
+        )
+    described = []
+    for name, points in filter(lambda item: item[1], lines.items()):
+        (x, y), (last_x, last_y) = points[0], points[-1]
+        described.append(f"{name}: {number(y)} at {number(x)} to {number(last_y)} at {number(last_x)}")
+    title = caption or f"{y_label} over {x_label}"
+    picture = svg("lines", title, "; ".join(described), WIDTH, HEIGHT, body)
+    return figure(scroll(title, picture), caption, "lines", _numbers(series, x_label, y_label))
+
+
+def _numbers(series: Mapping[str, Sequence[tuple[float, float | None]]], x_label: str, y_label: str) -> str:
+    """The same points as a table."""
+    xs = sorted({x for points in series.values() for x, _ in points})
+    columns = [dict(points) for points in series.values()]
+    rows = [(x, *(column.get(x) for column in columns)) for x in xs]
+    table = data_table((x_label, *series), rows, f"{y_label} over {x_label}", numeric=range(len(series) + 1))
+    return f'<details class="kl-data"><summary>The numbers</summary>\n{table}\n</details>'
+
+
+def _mark(shape: int, x: float, y: float) -> str:
+    at = f"{place(x)} {place(y)}"
+    return (
+        f"M{place(x - 3.5)} {place(y)}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
+        f"M{place(x - 3)} {place(y - 3)}h6v6h-6z",
+        f"M{place(x)} {place(y - 4)}l4 7h-8z",
+        f"M{at}m0-4.5l4.5 4.5l-4.5 4.5l-4.5-4.5z",
+    )[shape]
+
+
+def _apart(wanted: Mapping[str, float], distance: float, low: float, high: float) -> dict[str, float]:
+    """Label positions near the wanted ones, at least `distance` apart, in the same order."""
+    order = sorted(wanted, key=lambda name: (wanted[name], name))
+    placed: dict[str, float] = {}
+    at = low - distance
+    for name in order:
+        at = max(wanted[name], at + distance)
+        placed[name] = at
+    limit = high
+    for name in reversed(order):
+        placed[name] = min(placed[name], limit)
+        limit = placed[name] - distance
+    return placed

@@ -1,0 +1,254 @@
+"""Who owns which element: a strip for one dimension, a grid for two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.figures.html import escape, figure, number, owner_class, place, scroll, span, svg, text, unique_id
+
+NOBODY, MASKED = -1, -2
+MOST_RUNS = (24, 8)  # of a longer strip, the first and the last so many
+MOST_ROWS, MOST_COLUMNS = (16, 4), (32, 4)
+LEFT, TOP, ROW, GAP = 58, 34, 22, 30  # pixels: where the boxes begin, a row's height, the width of what is left out
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring elements with one owner and one state: "owned", "masked", "nobody" or "outside"."""
+
+    first: int
+    last: int
+    owner: int
+    state: str
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+    def words(self, who: str) -> str:
+        owner = f"{who} {self.owner}" if self.owner >= 0 else "nobody"
+        return {
+            "owned": owner,
+            "masked": f"{owner}, masked off" if self.owner >= 0 else "masked off",
+            "nobody": "nobody",
+            "outside": f"{owner}, out of bounds",
+        }[self.state]
+
+
+def runs(
+    owners: Sequence[int] | np.ndarray,
+    masked: Mapping[int, int] | None = None,
+    outside: Mapping[int, int] | None = None,
+) -> list[Run]:
+    """Elements in ascending order, neighbours with the same owner and state joined.
+
+    `owners[i]` owns element i, -1 for nobody and -2 for an element that is masked off. `masked` and `outside` map
+    further elements to owners: switched off by a mask, or touched out of bounds; they may lie beyond either end.
+    """
+    owners = np.asarray(owners).reshape(-1)
+    state = np.where(owners == MASKED, 1, np.where(owners < 0, 2, 0))
+    elements = [np.arange(len(owners)), np.where(owners < 0, -1, owners), state]
+    parts = [np.stack(elements, axis=1)]
+    for more, code in ((masked, 1), (outside, 3)):
+        if more:
+            keys = np.fromiter(more.keys(), np.int64, len(more))
+            parts.append(np.stack([keys, np.fromiter(more.values(), np.int64, len(more)), np.full(len(keys), code)], 1))
+    table = np.concatenate(parts).astype(np.int64)
+    if len(parts) > 1:  # an owned element that somebody else masks off stays owned
+        kind = np.where(table[:, 2] == 2, 9, table[:, 2])
+        table = table[np.lexsort((kind, table[:, 0]))]
+        table = table[np.unique(table[:, 0], return_index=True)[1]]
+    if not len(table):
+        return []
+    step = np.diff(table, axis=0)
+    edges = np.flatnonzero((step[:, 0] != 1) | (step[:, 1] != 0) | (step[:, 2] != 0)) + 1
+    names = ("owned", "masked", "nobody", "outside")
+    found = []
+    for part in np.split(table, edges):
+        first, owner, code = part[0].tolist()
+        found.append(Run(first, int(part[-1, 0]), owner, names[code]))
+    return found
+
+
+def ownership_strip(
+    owners: Sequence[int] | np.ndarray,
+    masked: Mapping[int, int] | None = None,
+    label: str = "elements",
+    who: str = "program",
+    outside: Mapping[int, int] | None = None,
+) -> str:
+    """One row of elements, coloured by owner; runs of one owner are joined and say their range.
+
+    `owners`, `masked` and `outside` as in `runs` (what `Trace.owners` and `Trace.masked` return). `label` names the
+    buffer, `who` the owners. Returns HTML: a list, so its text is its own alternative.
+    """
+    found = runs(owners, masked, outside)
+    shown = _shorten(found, MOST_RUNS)
+    even = len(found) > 6  # a list of equal boxes; fewer runs share one line, the longer ones wider
+    single = even and all(run.count == 1 for run in found)
+    items = []
+    for run in shown:
+        if isinstance(run, int):
+            items.append(f'<li class="kl-run kl-run--gap">{number(run)} more runs</li>')
+            continue
+        width = min(8, 1 + int(math.log2(run.count)))
+        colour = owner_class(run.owner) if run.owner >= 0 else "kl-none"
+        many = "" if single else f" <small>{number(run.count)} element{'s' * (run.count != 1)}</small>"
+        items.append(
+            f'<li class="kl-run kl-run--{run.state} {colour} kl-w{width}"><b>{escape(run.words(who))}</b> '
+            f"<span>{escape(label)}[{span(run.first, run.last)}]</span>{many}</li>"
+        )
+    if not items:
+        items = ['<li class="kl-run kl-none">no element</li>']
+    body = "\n".join(
+        [f'<ol class="kl-strip{" kl-strip--even" * even}" aria-label="Owners of {escape(label)}">', *items, "</ol>"]
+    )
+    scale = len(found) > 1 and not even and max(r.count for r in found) > 4 * min(r.count for r in found)
+    return figure(body, _caption(found, label, who) + (" Widths are not to scale." if scale else ""), "strip")
+
+
+def _shorten(items: list, most: tuple[int, int]) -> list:
+    """The first and last items, with the number left out between them."""
+    head, tail = most
+    if len(items) <= head + tail + 1:
+        return items
+    return [*items[:head], len(items) - head - tail, *items[-tail:]]
+
+
+def _caption(found: Sequence[Run], label: str, who: str) -> str:
+    owned = sum(run.count for run in found if run.state == "owned")
+    owners = len({run.owner for run in found if run.state == "owned"})
+    parts = [
+        f"{label}: {number(owned)} element{'s' * (owned != 1)} owned by {number(owners)} {who}{'s' * (owners != 1)}"
+    ]
+    for state, words in (("masked", "masked off"), ("nobody", "owned by nobody"), ("outside", "out of bounds")):
+        count = sum(run.count for run in found if run.state == state)
+        if count:
+            parts.append(f"{number(count)} {words}")
+    return ", ".join(parts) + "."
+
+
+def ownership_grid(
+    owners2d: Sequence[Sequence[int]] | np.ndarray,
+    label: str = "elements",
+    who: str = "program",
+    rows: str = "row",
+    columns: str = "column",
+) -> str:
+    """Rows and columns of elements, coloured by owner; -1 is nobody, -2 masked off.
+
+    Neighbours in a row with one owner share one box, with the owner's number where it fits. Of a large grid the first
+    and last rows and columns are drawn. ValueError for anything that is not two-dimensional.
+    """
+    grid = np.asarray(owners2d)
+    if grid.ndim != 2:
+        raise ValueError(f"a grid of owners has 2 dimensions; this array has {grid.ndim}, shape {grid.shape}")
+    height, width = grid.shape
+    sheet = _Sheet(width, height)
+    hatch = unique_id("hatch", label, who, grid.shape, grid.tobytes())
+    described = []
+    for row, y in zip(sheet.down, sheet.y, strict=True):
+        if row is None:
+            words = f"{number(height - sum(MOST_ROWS))} more {rows}s"
+            sheet.soft.append((LEFT, y + 11, f"⋮ {words}"))
+            described.append(words)
+            continue
+        found = runs(grid[row])
+        for run in found:
+            sheet.box(run, y)
+        sheet.names.append((LEFT - 6, y + 15, f"{rows} {row}"))
+        words = [f"{span(run.first, run.last)} {run.words(who)}" for run in found]
+        short = [w if isinstance(w, str) else f"{w} more runs" for w in _shorten(words, (8, 2))]
+        described.append(f"{rows} {row}: {', '.join(short)}")
+    body = [
+        f'<defs><pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><rect class="kl-hatch-back" width="6" height="6"/>'
+        '<rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>',
+        text(LEFT, 12, f"{columns} →", "kl-t--soft"),
+        *sheet.drawn(hatch),
+    ]
+    values, counts = np.unique(grid, return_counts=True)
+    states = {NOBODY: "nobody", MASKED: "masked"}
+    tally = [Run(0, n - 1, v, states.get(v, "owned")) for v, n in zip(values.tolist(), counts.tolist(), strict=True)]
+    caption = _caption(tally, f"{label}, {number(height)} × {number(width)}", who)
+    if None in sheet.across:
+        caption += f" {number(width - sum(MOST_COLUMNS))} {columns}s in the middle are not drawn."
+    picture = svg("grid", f"Owners of {label}", "; ".join(described) or "no element", *sheet.size, body)
+    return figure(scroll(f"Owners of {label}", picture), caption, "grid")
+
+
+class _Sheet:
+    """Where rows and columns lie, and what has been drawn; boxes of one class become one path."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.cell = 22 if width <= 16 else 18
+        self.across, self.down = _visible(width, MOST_COLUMNS), _visible(height, MOST_ROWS)
+        self.x, right = _places(self.across, self.cell, LEFT)
+        self.y, bottom = _places(self.down, ROW, TOP)
+        self.size = max(right, LEFT + 90) + 8, max(bottom, TOP + 20) + 2
+        self.paths: dict[str, list[str]] = {}
+        self.inside: list[tuple[float, float, object]] = []
+        self.soft: list[tuple[float, float, object]] = []
+        self.names: list[tuple[float, float, object]] = []
+
+    def box(self, run: Run, y: float) -> None:
+        """One box, or two where columns inside the run are left out."""
+        shown = [i for i, c in enumerate(self.across) if c is not None and run.first <= c <= run.last]
+        gap = self.across.index(None) if None in self.across else len(self.across)
+        colour = owner_class(run.owner) if run.owner >= 0 else "kl-none"
+        for part in ([i for i in shown if i < gap], [i for i in shown if i > gap]):
+            if not part:
+                continue
+            x, width = self.x[part[0]], self.cell * len(part)
+            shape = f"M{place(x + 1)} {place(y + 1)}h{width - 2}v{ROW - 2}h-{width - 2}z"
+            self.paths.setdefault("masked" if run.state == "masked" else colour, []).append(shape)
+            if run.owner >= 0 and width >= 7 * len(str(run.owner)) + 4:
+                self.inside.append((x + width / 2, y + 15, run.owner))
+
+    def drawn(self, hatch: str) -> list[str]:
+        lines = []
+        for name, shapes in sorted(self.paths.items()):
+            fill = f'class="kl-masked" fill="url(#{hatch})"' if name == "masked" else f'class="kl-own {name}"'
+            lines.append(f'<path {fill} d="{"".join(shapes)}"/>')
+        numbers = [(self.x[i] + self.cell / 2, TOP - 5, c) for i, c in enumerate(self.across) if self._numbered(i, c)]
+        gaps = [(x + GAP / 2, TOP - 5, "…") for x, c in zip(self.x, self.across, strict=True) if c is None]
+        for name, words in (
+            ("kl-t kl-t--m", self.inside),
+            ("kl-t kl-t--soft kl-t--m", numbers + gaps),
+            ("kl-t kl-t--soft kl-t--e", self.names),
+            ("kl-t kl-t--soft", self.soft),
+        ):
+            if words:
+                texts = [f'<text x="{place(x)}" y="{place(y)}">{escape(word)}</text>' for x, y, word in words]
+                lines.append(f'<g class="{name}">' + "".join(texts) + "</g>")
+        return lines
+
+    def _numbered(self, i: int, column: int | None) -> bool:
+        """Every column where there is room, else every eighth and the last."""
+        if column is None:
+            return False
+        last = i == len(self.across) - 1
+        if len(self.across) <= 16:
+            return True
+        return last or (column % 8 == 0 and len(self.across) - 1 - i >= 2)
+
+
+def _visible(size: int, most: tuple[int, int]) -> list[int | None]:
+    """Which rows or columns are drawn; None stands for those left out."""
+    head, tail = most
+    if size <= head + tail + 1:
+        return list(range(size))
+    return [*range(head), None, *range(size - tail, size)]
+
+
+def _places(shown: list[int | None], step: float, start: float) -> tuple[list[float], float]:
+    """Where each begins, and where the last one ends."""
+    places = []
+    for item in shown:
+        places.append(start)
+        start += GAP if item is None else step
+    return places, start

@@ -1,0 +1,124 @@
+"""What the compiler made of a kernel, and what it cost: tables over compile facts and measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kernels.figures.html import MISSING, Markup, data_table, escape, number
+
+if TYPE_CHECKING:
+    from kernels.bench.results import Record
+    from kernels.inspect import CompileFacts
+
+STATUS = {
+    "ok": "",
+    "no_work": "no work to time",
+    "wrong": "wrong result",
+    "failed": "failed",
+    "implausible": "implausible time",
+    "not_finite": "result not finite",
+    "unavailable": "not available",
+}
+
+
+def compile_table(
+    facts: Iterable[CompileFacts],
+    instructions: Sequence[str] = ("LDG", "STG", "LDS", "STS", "SHFL", "BAR"),
+    caption: str = "",
+) -> str:
+    """Kernel by architecture: registers a thread, spilled bytes, shared memory a block, machine instructions by kind.
+
+    `instructions` are prefixes of SASS opcodes; each column counts how many the compiled kernel contains, not how often
+    they run. The caption names the toolchains unless one is given. Rows keep the order of `facts`.
+    """
+    facts = list(facts)
+    headers = ("kernel", "target", "registers", "spills, bytes", "shared, bytes", *instructions)
+    rows = [
+        (
+            fact.kernel.rpartition(":")[2],
+            f"sm_{fact.arch}",
+            fact.registers,
+            fact.spill_store_bytes + fact.spill_load_bytes,
+            fact.shared_bytes,
+            *(fact.instructions(prefix) for prefix in instructions),
+        )
+        for fact in facts
+    ]
+    if not caption:
+        caption = (
+            "Compiled by " + "; ".join(dict.fromkeys(fact.toolchain for fact in facts)) if facts else "Nothing compiled"
+        )
+    return data_table(headers, rows, caption, numeric=range(2, len(headers)))
+
+
+def result_table(records: Iterable[Record], caption: str = "") -> str:
+    """Measurements, grouped by operator, shape and dtype, fastest first.
+
+    Columns: implementation, median µs, spread (interquartile range, µs), GB/s by formula, share of the copy limit that
+    was measured in the same run, largest absolute error. A record without a time shows why; a stale one says so. The
+    caption names GPU, date and commit unless one is given. Records of different GPUs are grouped by GPU as well.
+    """
+    records = list(records)
+    several = len({_gpu(record) for record in records}) > 1
+    groups: dict[tuple, list[Record]] = {}
+    for record in records:
+        key = (_gpu(record) if several else "", record.op, tuple(record.shape), record.dtype)
+        groups.setdefault(key, []).append(record)
+    headers = ("implementation", "median µs", "spread µs", "GB/s", "of copy limit", "max error")
+    rows, sizes, ours = [], [], []
+    for (gpu, op, shape, dtype), members in groups.items():
+        members.sort(key=lambda r: (r.median_us is None, r.median_us or 0.0, r.implementation))
+        name = f"{op} {' × '.join(map(str, shape)) or 'scalar'}, {dtype}{f', {gpu}' if gpu else ''}"
+        sizes.append((name, len(members)))
+        for record in members:
+            if record.ours:
+                ours.append(len(rows))
+            rows.append((_implementation(record), *_measured(record)))
+    return data_table(headers, rows, caption or _origin(records), sizes, numeric=range(1, 6), marked=ours)
+
+
+def _gpu(record: Record) -> str:
+    return record.provenance.gpu if record.provenance else ""
+
+
+def _implementation(record: Record) -> Markup:
+    words = escape(record.implementation)
+    if record.config:
+        words += f" <small>{escape(', '.join(f'{key} {value}' for key, value in record.config.items()))}</small>"
+    if record.stale:
+        words += ' <span class="kl-badge kl-badge--stale">stale</span>'
+    return Markup(words)
+
+
+def _measured(record: Record) -> tuple[object, ...]:
+    if record.status != "ok":
+        reason = record.reason or STATUS.get(record.status, record.status)
+        return Markup(f'<small class="kl-soft">{escape(reason)}</small>'), *[MISSING] * 3, _error(record)
+    share = record.fraction_of_limit
+    return (
+        number(record.median_us),
+        number(record.spread_us, 2),
+        number(record.gb_per_s),
+        MISSING if share is None else f"{share:.0%}",
+        _error(record),
+    )
+
+
+def _error(record: Record) -> str:
+    error = record.max_abs_error
+    return MISSING if error is None else "0" if error == 0 else f"{error:.1e}"
+
+
+def _origin(records: Sequence[Record]) -> str:
+    """`NVIDIA H200, 2026-11-20, commit 1a2b3c4d5e6f`, once for each run among the records."""
+    runs = []
+    for record in records:
+        source = record.provenance
+        if source is None:
+            continue
+        commit = (
+            f", commit {source.commit[:12]}{' with local changes' if source.dirty else ''}" if source.commit else ""
+        )
+        runs.append(f"{source.gpu}, {source.utc[:10]}{commit}")
+    return "Measured on " + "; ".join(dict.fromkeys(runs)) if runs else "Measurements"
