@@ -113,21 +113,14 @@ find_tool() {
     [ -x "$place/$1" ] && { echo "$place/$1"; return 0; }
   done
   if [ "$1" = nvcc ]; then
-    "$PYTHON" -c 'from kernels.cuda import compiler; print(compiler().nvcc)' 2>/dev/null && return 0
+    "$PYTHON" -m kernels.cuda compiler 2>/dev/null && return 0
   fi
   return 1
 }
 
 build_portfolio() {
   [ -z "${PORTFOLIO_BUILT:-}" ] || return 0
-  local nvcc
-  if ! nvcc=$(find_tool nvcc); then
-    note "-- build cuda_portfolio: nvcc was not found"
-    remember "build cuda_portfolio" "no nvcc" 0
-    return 1
-  fi
-  part "build cuda_portfolio" 240 "$nvcc" -O3 -std=c++17 -arch=native -lineinfo -o build/cuda_portfolio cuda/portfolio.cu \
-    && PORTFOLIO_BUILT=1
+  part "build cuda_portfolio" 300 "$PYTHON" -m kernels.cuda portfolio && PORTFOLIO_BUILT=1
 }
 
 slug() {
@@ -174,9 +167,13 @@ step_portfolio() {
 
 # The tool must first report a fault that was planted; a clean report proves nothing before that.
 sanitizer_sees() { # TOOL PLANT
-  local tool=$1 plant=$2 nvcc file status
-  nvcc=$(find_tool nvcc) || { remember "$tool: planted fault" "no nvcc" 0; return; }
-  part "$tool: build the plant" 120 "$nvcc" -arch=native -lineinfo -o "build/plant_$plant" "tests/cuda/plants/$plant.cu" || return
+  local tool=$1 plant=$2 file status
+  part "$tool: build the plant" 120 "$PYTHON" -c 'if True:
+    import subprocess, sys
+    from kernels.cuda import compiler
+    nvcc = compiler()
+    sys.exit(subprocess.call([str(nvcc.nvcc), *nvcc.flags, "-arch=native", "-lineinfo", "-o", *sys.argv[1:]]))' \
+    "build/plant_$plant" "tests/cuda/plants/$plant.cu" || return
   file=$(mktemp) || exit 2
   timeout -k 10 120 "$SANITIZER" --tool "$tool" --error-exitcode 97 "build/plant_$plant" >"$file" 2>&1
   status=$?
@@ -209,6 +206,7 @@ step_bench() {
   gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
   local out=results/$gpu blocks=(--block-size 128 --block-size 256 --block-size 512 --block-size 1024)
   mkdir -p "$out"
+  part "build the CUDA library" 300 "$PYTHON" -m kernels.cuda library
   kernel_bench "kernel-bench add" 300 --op add --dtype float32 --dtype bfloat16 --compile "${blocks[@]}" \
     --output "$out/add.json"
   kernel_bench "kernel-bench softmax" 480 --op softmax --dtype float32 --dtype bfloat16 --compile \

@@ -11,7 +11,6 @@ import time
 import warnings
 from pathlib import Path
 
-import jsonschema
 import msgspec
 import pytest
 
@@ -173,6 +172,7 @@ def test_the_published_schema_is_that_of_the_classes() -> None:
 
 
 def test_the_schema_accepts_documents_and_refuses_others() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
     published = json.loads(schema.PATH.read_text())
     document = strict(encode(Document(provenance=provenance(), cases=[complete(record())])))
     jsonschema.validate(document, published)
@@ -182,9 +182,10 @@ def test_the_schema_accepts_documents_and_refuses_others() -> None:
 
 
 def test_committed_results_follow_the_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
     published = json.loads(schema.PATH.read_text())
     for path in (ROOT / "results").glob("*/*.json"):
-        if path.parent.name != "local":
+        if path.parent.name != "local" and not path.name.endswith(".partial.json"):
             jsonschema.validate(strict(path.read_bytes()), published)
             assert read(path).finished, f"{path} is of a run that did not finish"
 
