@@ -4,28 +4,36 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "check.cuh"
 
-// Counts what ran and collects what went wrong.
+// Counts what ran and reports what went wrong.
 class Report {
   public:
     int vector_cases = 0;
     int softmax_cases = 0;
     int64_t failures = 0;
 
-    void fail(const std::string& message) {
-        constexpr int64_t kShown = 20;  // one broken kernel can fail in every element
-        if (++failures <= kShown) {
-            std::fprintf(stderr, "FAILED %s\n", message.c_str());
+    // `what` is the kernel and its shape. One broken kernel can fail in every element and must not hide the next one,
+    // so each `what` is shown a few times only.
+    void fail(const std::string& what, const std::string& message) {
+        constexpr int64_t kShown = 4;
+        ++failures;
+        const int64_t seen = ++seen_[what];
+        if (seen <= kShown) {
+            std::fprintf(stderr, "FAILED %s: %s\n", what.c_str(), message.c_str());
         }
-        if (failures == kShown) {
-            std::fprintf(stderr, "Further failures are counted but not shown.\n");
+        if (seen == kShown + 1) {
+            std::fprintf(stderr, "FAILED %s: more, counted but not shown\n", what.c_str());
         }
     }
+
+  private:
+    std::map<std::string, int64_t> seen_;
 };
 
 inline std::string number(double value) {
@@ -38,32 +46,34 @@ inline std::string number(double value) {
 // differ by `relative` times the expected value. Elements between the rows must still be poison.
 inline void compare(const std::string& kernel, const DeviceBuffer& buffer, const std::vector<double>& expected,
                     int64_t rows, int64_t columns, int64_t stride, double relative, Report* report) {
+    const auto place = [](int64_t row, int64_t column) {
+        return "row " + std::to_string(row) + ", column " + std::to_string(column);
+    };
     int64_t stray = 0;
     const std::vector<float> got = buffer.read(&stray);
     if (stray != 0) {
         const int64_t row = stray < 0 ? -1 : stray / stride;
-        report->fail(kernel + ": row " + std::to_string(row) + ", column " + std::to_string(stray - row * stride) +
-                     " lies outside the output and must stay untouched");
+        report->fail(kernel, place(row, stray - row * stride) + " lies outside the output and must stay untouched");
     }
-    for (size_t i = 0; i < got.size(); ++i) {
-        const int64_t row = static_cast<int64_t>(i) / stride;
-        const int64_t column = static_cast<int64_t>(i) % stride;
-        const std::string place = kernel + ": row " + std::to_string(row) + ", column " + std::to_string(column);
-        if (column >= columns) {
-            if (!is_poison(got[i])) {
-                report->fail(place + " lies between two rows and must stay untouched, got " + number(got[i]));
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < stride; ++column) {
+            const float value = got[static_cast<size_t>(row * stride + column)];
+            if (column >= columns) {
+                if (!is_poison(value)) {
+                    report->fail(kernel, place(row, column) + " lies between two rows and must stay untouched, got " +
+                                             number(value));
+                }
+                continue;
             }
-            continue;
+            const double want = expected[static_cast<size_t>(row * columns + column)];
+            const bool equal =
+                std::isnan(want) ? std::isnan(value) : std::fabs(value - want) <= relative * std::fabs(want);
+            if (is_poison(value)) {
+                report->fail(kernel, place(row, column) + ": expected " + number(want) + ", but it was never written");
+            } else if (!equal) {
+                report->fail(kernel, place(row, column) + ": expected " + number(want) + ", got " + number(value));
+            }
         }
-        const double want = expected[static_cast<size_t>(row * columns + column)];
-        if (is_poison(got[i])) {
-            report->fail(place + ": expected " + number(want) + ", but the element was never written");
-        } else if (std::isnan(want) ? !std::isnan(got[i]) : !(std::fabs(got[i] - want) <= relative * std::fabs(want))) {
-            report->fail(place + ": expected " + number(want) + ", got " + number(got[i]));
-        }
-    }
-    if (expected.size() != static_cast<size_t>(rows * columns)) {
-        report->fail(kernel + ": the reference has the wrong size");
     }
 }
 
@@ -216,9 +226,9 @@ inline void test_softmax(uint32_t seed, Report* report) {
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
-inline void expect(const char* what, cudaError_t want, cudaError_t got, Report* report) {
+inline void expect(const std::string& what, cudaError_t want, cudaError_t got, Report* report) {
     if (got != want) {
-        report->fail(std::string(what) + ": expected " + cudaGetErrorName(want) + ", got " + cudaGetErrorName(got));
+        report->fail(what, std::string("expected ") + cudaGetErrorName(want) + ", got " + cudaGetErrorName(got));
     }
 }
 
@@ -234,11 +244,11 @@ inline void test_arguments(Report* report) {
             const auto launch = [&](int64_t rows, int64_t columns, int64_t x_stride, int64_t out_stride) {
                 return form.launch(nullptr, nullptr, rows, columns, x_stride, out_stride, nullptr);
             };
-            expect((name + " without rows").c_str(), cudaSuccess, launch(0, 5, 5, 5), report);
-            expect((name + " without columns").c_str(), cudaSuccess, launch(5, 0, 0, 0), report);
-            expect((name + " with -1 rows").c_str(), cudaErrorInvalidValue, launch(-1, 5, 5, 5), report);
-            expect((name + " with overlapping output rows").c_str(), cudaErrorInvalidValue, launch(2, 5, 5, 4), report);
-            expect((name + " past the largest grid").c_str(), cudaErrorInvalidValue,
+            expect(name + " without rows", cudaSuccess, launch(0, 5, 5, 5), report);
+            expect(name + " without columns", cudaSuccess, launch(5, 0, 0, 0), report);
+            expect(name + " with -1 rows", cudaErrorInvalidValue, launch(-1, 5, 5, 5), report);
+            expect(name + " with overlapping output rows", cudaErrorInvalidValue, launch(2, 5, 5, 4), report);
+            expect(name + " past the largest grid", cudaErrorInvalidValue,
                    launch(kMaxBlocks * kThreads + 1, 1, 1, 1), report);
         }
     }
