@@ -1,0 +1,35 @@
+// Small things that the theme leaves out. Nothing here is needed to read a page.
+document$.subscribe(function () {
+  // Say aloud what a copy button did, and show it on the button.
+  var dialog = document.querySelector(".md-dialog")
+  var pressed = null
+  if (dialog && !dialog.hasAttribute("aria-live")) {
+    dialog.setAttribute("role", "status")
+    dialog.setAttribute("aria-live", "polite")
+    new MutationObserver(function () {
+      if (!pressed || !dialog.classList.contains("md-dialog--active")) return
+      var button = pressed
+      pressed = null
+      button.classList.add("kl-copy--done")
+      setTimeout(function () { button.classList.remove("kl-copy--done") }, 2000)
+    }).observe(dialog, { attributes: true, attributeFilter: ["class"] })
+    document.addEventListener("click", function (event) {
+      pressed = event.target instanceof Element ? event.target.closest(".kl-copy") : null
+    }, true)
+  }
+
+  // What is wider than the page is scrolled with the keyboard, too.
+  document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap").forEach(function (each) {
+    if (each.scrollWidth > each.clientWidth) each.setAttribute("tabindex", "0")
+  })
+})
+
+// Folded answers are printed.
+var folded = []
+window.addEventListener("beforeprint", function () {
+  folded = Array.from(document.querySelectorAll("details:not([open])"))
+  folded.forEach(function (each) { each.open = true })
+})
+window.addEventListener("afterprint", function () {
+  folded.forEach(function (each) { each.open = false })
+})
