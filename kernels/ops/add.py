@@ -18,7 +18,8 @@ import triton.language as tl
 
 from kernels.ops import checks, op
 
-MAX_BLOCK = 65536
+BLOCK_SIZE, NUM_WARPS = 1024, 4  # 8 elements a thread: two 16-byte loads of each float32 input
+MAX_BLOCK_SIZE = 65536
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -38,8 +39,14 @@ def _add(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty), mask=mask)
 
 
+def _launch(x, y, out, block_size=BLOCK_SIZE, num_warps=NUM_WARPS):
+    if n := x.numel():
+        with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
+            _add[(triton.cdiv(n, block_size),)](x, y, out, n, BLOCK_SIZE=block_size, num_warps=num_warps)
+
+
 def launch_add(
-    x: torch.Tensor, y: torch.Tensor, out: torch.Tensor, *, block_size: int = 1024, num_warps: int = 4
+    x: torch.Tensor, y: torch.Tensor, out: torch.Tensor, *, block_size: int = BLOCK_SIZE, num_warps: int = NUM_WARPS
 ) -> torch.Tensor:
     """Write x + y to `out` and return it: one program for every `block_size` elements, `num_warps` warps each.
 
@@ -51,12 +58,9 @@ def launch_add(
         checks.require_same(name, tensor, "x", x)
         checks.require_contiguous(name, tensor)
     checks.require_runnable("x", x, _add)
-    checks.require_power_of_two("block_size", block_size, MAX_BLOCK)
-    checks.require_power_of_two("num_warps", num_warps, checks.MAX_WARPS)
-    n = x.numel()
-    if n:
-        with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
-            _add[(triton.cdiv(n, block_size),)](x, y, out, n, BLOCK_SIZE=block_size, num_warps=num_warps)
+    checks.require_power_of_two("block_size", block_size, MAX_BLOCK_SIZE)
+    checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
+    _launch(x, y, out, block_size, num_warps)
     return out
 
 
@@ -91,7 +95,7 @@ OP = op.Op(
     name="add",
     reference=reference,
     implementations=(
-        op.Implementation("triton", add, "triton", "kernels.ops.add:add", ours=True),
+        op.Implementation("triton", add, "triton", "kernels.ops.add:_launch", ours=True),
         op.Implementation(
             "vector_add",
             op.cuda_twin("vector_add"),

@@ -14,8 +14,6 @@ from kernels.ops.op import DTYPES
 if triton.knobs.runtime.interpret:
     behave_like_a_gpu()
 
-MAX_WARPS = 32  # 1024 threads, the most a CUDA block may have
-
 
 def dtype_name(tensor: torch.Tensor) -> str:
     """ "float32" for torch.float32, and so on."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 DTYPES = ("float32", "float16", "bfloat16")
+MAX_WARPS = 32  # 1024 threads, the most a CUDA block may have
 ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 # Largest relative error of rounding a real number to each type, and the smallest number it still tells from zero
@@ -40,8 +41,9 @@ class Implementation:
 
     `call` takes the tensors that `Op.inputs` makes and returns a new tensor. `needs` is "torch", "triton" (a CUDA
     tensor, or Triton's interpreter) or "cuda" (the compiled library of `kernels.cuda`). `source` is the reference whose
-    fingerprint decides whether a record of it is stale, "" for library code. `ours` marks code that this project
-    teaches; the others are what it is compared with. `dtypes` are the dtype names that `call` accepts.
+    fingerprint decides whether a record of it is stale, "" for library code; it reaches the kernels and how they are
+    launched, but no argument check, whose wording costs the GPU nothing. `ours` marks code that this project teaches;
+    the others are what it is compared with. `dtypes` are the dtype names that `call` accepts.
     """
 
     name: str
@@ -125,7 +127,7 @@ def compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
     def build(_signature: tuple) -> Callable[..., torch.Tensor]:
         import torch
 
-        copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+        copy = types.FunctionType(function.__code__.replace(), function.__globals__, closure=function.__closure__)
         return torch.compile(copy, dynamic=False)
 
     def call(*tensors: torch.Tensor) -> torch.Tensor:

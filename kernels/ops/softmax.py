@@ -14,6 +14,7 @@ Special   -inf gives 0. A row that is all -inf, or that holds +inf or NaN, is Na
 Gradient  none is recorded: a tensor that requires one is refused.
 """
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -91,29 +92,30 @@ class SoftmaxPlan:
     num_warps: int
 
 
+@functools.cache
 def plan_softmax(
     N: int, element_bytes: int, path: str | None = None, block: int | None = None, num_warps: int | None = None
 ) -> SoftmaxPlan:
-    """The plan for rows of N elements; a path, block (columns) or num_warps that is given is kept.
-
-    Raises ValueError for a path other than "block" and "looped", a block or num_warps that is not a power of two or is
-    out of range, and a single block narrower than the row.
-    """
-    if path not in (None, "block", "looped"):
-        raise ValueError(f'path is {path!r}; expected "block", "looped" or None.')
+    """The plan for rows of N elements. A path ("block" or "looped"), block (columns) or num_warps that is given is kept
+    as it is; `launch_softmax` checks it."""
     path = path or ("block" if N <= MAX_BLOCK else "looped")
-    if block is None:
-        widest = MAX_BLOCK if path == "block" else checks.MAX_WARPS * 32 * THREAD_BYTES // element_bytes
-        block = min(triton.next_power_of_2(N), widest)
-    checks.require_power_of_two("block", block, MAX_BLOCK)
-    if path == "block" and block < N:
-        raise ValueError(f'block is {block} for rows of {N} elements; expected at least {N}, or path="looped".')
-    block_m = max(1, NARROW_TILE // block) if path == "block" and block < 1024 else 1
-    if num_warps is None:
-        wanted = block_m * block * element_bytes // (32 * THREAD_BYTES)
-        num_warps = min(max(wanted, 4), checks.MAX_WARPS)
-    checks.require_power_of_two("num_warps", num_warps, checks.MAX_WARPS)
-    return SoftmaxPlan(path, block_m, block, num_warps)
+    widest = MAX_BLOCK if path == "block" else op.MAX_WARPS * 32 * THREAD_BYTES // element_bytes
+    block_n = block or min(triton.next_power_of_2(N), widest)
+    block_m = max(1, NARROW_TILE // block_n) if path == "block" and block_n < 1024 else 1
+    tile_warps = block_m * block_n * element_bytes // (32 * THREAD_BYTES)
+    return SoftmaxPlan(path, block_m, block_n, num_warps or min(max(tile_warps, 4), op.MAX_WARPS))
+
+
+def _launch(x, out, path=None, block=None, num_warps=None):
+    M, N = x.shape
+    plan = plan_softmax(N, x.element_size(), path, block, num_warps)
+    strides = (*x.stride(), out.stride(0))
+    with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
+        if plan.path == "block":
+            tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n}
+            _softmax_rows[(triton.cdiv(M, plan.block_m),)](x, out, M, N, *strides, **tile, num_warps=plan.num_warps)
+        else:
+            _softmax_looped[(M,)](x, out, N, *strides, BLOCK_N=plan.block_n, num_warps=plan.num_warps)
 
 
 def launch_softmax(
@@ -126,8 +128,9 @@ def launch_softmax(
 ) -> torch.Tensor:
     """Write the softmax of each row of `x` to `out` and return it, as `plan_softmax` says with the choices given.
 
-    x: (M, N), any strides. out: (M, N), any row stride, column stride 1; it must not overlap x. Raises TypeError,
-    ValueError or RuntimeError with a sentence before any launch.
+    x: (M, N), any strides. out: (M, N), any row stride, column stride 1; it must not overlap x. path is "block" or
+    "looped"; block and num_warps are powers of two, at most 32768 and 32, and a single block is at least N columns
+    wide. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
     """
     for name, tensor in (("x", x), ("out", out)):
         checks.require_tensor(name, tensor)
@@ -135,21 +138,20 @@ def launch_softmax(
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected two dimensions, (rows, columns).")
     checks.require_same("out", out, "x", x)
     checks.require_runnable("x", x, _softmax_rows)
-    if out.stride(1) != 1 and out.shape[1] > 1:
+    N = x.shape[1]
+    if out.stride(1) != 1 and N > 1:
         raise ValueError(f"out has strides {out.stride()}; expected a column stride of 1.")
-    M, N = x.shape
-    if x.numel() == 0:
-        return out
+    if path not in (None, "block", "looped"):
+        raise ValueError(f'path is {path!r}; expected "block", "looped" or None.')
+    if block is not None:
+        checks.require_power_of_two("block", block, MAX_BLOCK)
+    if num_warps is not None:
+        checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
     plan = plan_softmax(N, x.element_size(), path, block, num_warps)
-    strides = (*x.stride(), out.stride(0))
-    with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
-        if plan.path == "block":
-            grid = (triton.cdiv(M, plan.block_m),)
-            _softmax_rows[grid](
-                x, out, M, N, *strides, BLOCK_M=plan.block_m, BLOCK_N=plan.block_n, num_warps=plan.num_warps
-            )
-        else:
-            _softmax_looped[(M,)](x, out, N, *strides, BLOCK_N=plan.block_n, num_warps=plan.num_warps)
+    if plan.path == "block" and plan.block_n < N:
+        raise ValueError(f'block is {plan.block_n} for rows of {N} elements; expected at least {N}, or path="looped".')
+    if x.numel():
+        _launch(x, out, path, block, num_warps)
     return out
 
 
@@ -199,7 +201,7 @@ OP = op.Op(
     name="softmax",
     reference=reference,
     implementations=(
-        op.Implementation("triton", softmax, "triton", "kernels.ops.softmax:softmax", ours=True),
+        op.Implementation("triton", softmax, "triton", "kernels.ops.softmax:_launch", ours=True),
         op.cuda_twin("softmax_serial"),
         op.cuda_twin("softmax_parallel"),
         op.cuda_twin("softmax_online"),

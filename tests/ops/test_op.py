@@ -1,6 +1,7 @@
 """The record every operator ends in, the registry, and the tolerance."""
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,24 @@ def test_a_source_reference_names_something_that_exists(op, implementation):
     path = ROOT / (where if where.endswith(".cu") else where.replace(".", "/") + ".py")
     text = path.read_text()
     assert f"{symbol}(" in text, f"{path.name} has no {symbol}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_records_source_covers_kernels_and_plan_but_no_argument_check(name):
+    from kernels.sources import explain
+
+    reached = set(explain(OPS[name].implementations[0].source))
+    module = f"kernels.ops.{name}"
+    kernels = {f"{module}:{line.split('def ')[1].split('(')[0]}" for line in kernel_lines(name)}
+    assert kernels and kernels <= reached
+    assert not {symbol for symbol in reached if symbol.startswith(("kernels.ops.checks", "kernels.ops.interpreter"))}
+    if name == "softmax":
+        assert f"{module}:plan_softmax" in reached
+
+
+def kernel_lines(name: str) -> list[str]:
+    lines = (ROOT / "kernels" / "ops" / f"{name}.py").read_text().splitlines()
+    return [after for line, after in pairwise(lines) if line == "@triton.jit"]
 
 
 @pytest.mark.parametrize(

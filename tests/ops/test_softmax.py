@@ -186,6 +186,8 @@ def test_the_plan_by_width():
     assert plan_softmax(32769, 4) == SoftmaxPlan("looped", 1, 16384, 32)
     assert plan_softmax(2**20, 2) == SoftmaxPlan("looped", 1, 32768, 32)
     assert plan_softmax(100, 4, path="looped") == SoftmaxPlan("looped", 1, 128, 4)
+    assert plan_softmax(100, 4, block=256, num_warps=1) == SoftmaxPlan("block", 8, 256, 1)
+    assert plan_softmax(2**20, 4, block=1024) == SoftmaxPlan("looped", 1, 1024, 4)
 
 
 @pytest.mark.parametrize(
@@ -199,14 +201,16 @@ def test_the_plan_by_width():
         ({"num_warps": 64}, "num_warps is 64; expected a power of two from 1 to 32."),
     ],
 )
-def test_a_plan_that_cannot_be(choice, message):
+def test_launch_softmax_refuses_a_choice(choice, message, device, monkeypatch):
+    monkeypatch.setattr(module, "_launch", None)
+    x = torch.ones(2, 100, device=device)
     with pytest.raises(ValueError) as error:
-        plan_softmax(100, 4, **choice)
+        launch_softmax(x, torch.empty_like(x), **choice)
     assert str(error.value) == message
 
 
-def test_a_single_block_refuses_a_row_that_is_too_wide():
-    with pytest.raises(
-        ValueError, match=r"block is 32768 for rows of 32769 elements; expected at least 32769, or path="
-    ):
-        plan_softmax(32769, 4, path="block")
+def test_a_single_block_refuses_a_row_that_is_too_wide(device, monkeypatch):
+    monkeypatch.setattr(module, "_launch", None)
+    x = torch.ones(1, 32769, device=device)
+    with pytest.raises(ValueError, match="block is 32768 for rows of 32769 elements; expected at least 32769"):
+        launch_softmax(x, torch.empty_like(x), path="block")
