@@ -25,6 +25,10 @@ alignas(16) char handler_stack[64 * 1024];
 timer_t timer;
 bool timer_made = false;
 
+int this_thread() { return static_cast<int>(syscall(SYS_gettid)); }
+
+bool in_kernel() { return runtime.in_kernel && runtime.current && runtime.system_thread == this_thread(); }
+
 int timer_signal() { return SIGRTMIN + 9; }
 
 // Where the signal met the thread, as a return address would say it (one past the instruction's first byte).
@@ -42,7 +46,7 @@ std::uint32_t interrupted_place(const void* context) {
 }
 
 void on_crash(int signal_number, siginfo_t* info, void* context) {
-    if (runtime.in_kernel && runtime.current) {
+    if (in_kernel()) {
         const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
         const bool stack = signal_number != SIGFPE && address >= runtime.stacks_low && address < runtime.stacks_high;
         stop(stack ? kStackOverflow : kCrash, interrupted_place(context), 0, address,
@@ -55,13 +59,14 @@ void on_crash(int signal_number, siginfo_t* info, void* context) {
 }
 
 void on_timer(int, siginfo_t*, void* context) {
-    if (runtime.in_kernel && runtime.current) stop(kTooLong, interrupted_place(context));
+    if (in_kernel()) stop(kTooLong, interrupted_place(context));
     runtime.late = true;  // between two threads: the scheduler looks
 }
 
 }  // namespace
 
 __attribute__((visibility("hidden"))) Guard::Guard() {
+    runtime.system_thread = this_thread();
     stack_t stack{};
     stack.ss_sp = handler_stack;
     stack.ss_size = sizeof handler_stack;
@@ -77,9 +82,9 @@ __attribute__((visibility("hidden"))) Guard::Guard() {
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = timer_signal();
 #ifdef sigev_notify_thread_id
-    event.sigev_notify_thread_id = static_cast<pid_t>(syscall(SYS_gettid));
+    event.sigev_notify_thread_id = runtime.system_thread;
 #else
-    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+    event._sigev_un._tid = runtime.system_thread;
 #endif
     runtime.late = false;
     timer_made = timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0;

@@ -82,6 +82,7 @@ struct Failure {
 };
 
 struct Runtime {
+    int system_thread = 0;   // the one that runs the kernel; signals of others are not ours
     bool in_kernel = false;  // false while host code of a launcher runs: its accesses are not the kernel's
     std::uintptr_t library = 0;
     std::uintptr_t library_low = 0, library_high = 0;

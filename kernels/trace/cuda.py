@@ -53,8 +53,8 @@ def trace_cuda(
 
     kernel: its name, with template arguments where it has some: `"transpose<32>"`.
     grid, block: one to three numbers, x first. shared_bytes: the launch's dynamic shared memory.
-    args: in the order of the kernel's parameters: numpy arrays for pointers, numbers for numbers. Arrays that the kernel
-        may write are updated in place, as device memory would be.
+    args: in the order of the kernel's parameters: numpy arrays for pointers, numbers for numbers. Arrays that the
+        kernel may write are updated in place, as device memory would be.
     replace: text to exchange in the source first, for variants: `{"kThreads = 256": "kThreads = 128"}`.
     order: "forward" runs warps and lanes in ascending order, "backward" in descending: a result that differs depends on
         an order that no barrier fixes.
@@ -118,8 +118,10 @@ def _load(
     number = next((i for i, f in enumerate(translation.functions) if f.name == wanted and f.kernel == kernel), None)
     if number is None:
         what = "kernel" if kernel else "launcher"
-        raise KeyError(f"{shown} has no {what} {name!r} that can be called from outside; it has: {', '.join(names) or 'none'}")
-    library = cuda_build.build(translation.text, path.parent)
+        raise KeyError(
+            f"{shown} has no {what} {name!r} that can be called from outside; it has: {', '.join(names) or 'none'}"
+        )
+    library = cuda_build.build(translation.text, shown, path.parent)
     return cuda_library.load(library, shown), translation, number, path
 
 

@@ -32,7 +32,13 @@ _KERNELS_GCC = (
     "-fno-tree-sra", "-fno-tree-fre", "-fno-tree-pre", "-fno-tree-dominator-opts", "-fno-tree-loop-im", "-fno-tree-dse",
     "-fno-tree-sink", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-tree-loop-if-convert", "-fno-store-merging",
 )  # fmt: skip
-_KERNELS_CLANG = ("-O0", "-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1")
+_KERNELS_CLANG = (
+    "-O0",
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-instrument-read-before-write=1",
+)
 _WINDOWS = "the traced host build of CUDA kernels runs on Linux; on Windows use it inside WSL (`wsl --install`)"
 _ELSEWHERE = "the traced host build of CUDA kernels runs on Linux only so far; this is {}"
 
@@ -76,7 +82,7 @@ def why_not() -> str | None:
 
 
 def host_compiler() -> HostCompiler:
-    """The C++ compiler to use: `CXX` if set, else g++, else clang++. HostCompilerMissing or Unavailable with a sentence."""
+    """The C++ compiler to use: `CXX` if set, else g++, else clang++. Raises HostCompilerMissing or Unavailable."""
     if sys.platform == "win32":
         raise Unavailable(_WINDOWS)
     if not sys.platform.startswith("linux"):
@@ -90,7 +96,9 @@ def _describe(named: str, path: str) -> HostCompiler:
         found = shutil.which(name, path=path)
         if found is None:
             continue
-        done = subprocess.run([found, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [found, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False
+        )
         macros = dict(re.findall(r"^#define (\w+) (.+)$", done.stdout, re.M))
         for family, stem in (("clang++", "__clang_{}__"), ("g++", "__GNUC{}__")):
             words = ("major", "minor", "patchlevel") if family == "clang++" else ("", "_MINOR", "_PATCHLEVEL")
@@ -106,7 +114,7 @@ def _describe(named: str, path: str) -> HostCompiler:
 
 
 def build_folder() -> Path:
-    """Where libraries are kept: `build/host/` of the project, or a folder of the user's where that cannot be written."""
+    """Where libraries are kept: `build/host/` of the project, or the user's own folder where that cannot be written."""
     folder = project_root() / "build" / "host"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -139,10 +147,11 @@ def _key(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:20]
 
 
-def build(text: str, include: Path | None = None) -> Path:
+def build(text: str, shown: str, include: Path | None = None) -> Path:
     """The shared library of a translated source, compiled if it is not there yet.
 
-    `include` is the folder of the original, for its own headers. Its name is a hash of the text, the headers beside it,
+    `shown` is the name that the debug information gives the source, relative to nothing. `include` is the folder of the
+    original, for its own headers. The library's name is a hash of the text, the headers beside it,
     the shim, the compiler's version and the flags. CompileFailed with the compiler's first errors.
     """
     compiler = host_compiler()
@@ -151,7 +160,17 @@ def build(text: str, include: Path | None = None) -> Path:
     headers = _digest(sorted(shim.glob("*.h")))
     local = _digest(sorted([*include.glob("*.h"), *include.glob("*.cuh")])) if include else ""
     runtime = _runtime_objects(compiler, folder, shim, headers)
-    key = _key(text, headers, local, *runtime, compiler.family, compiler.version, compiler.kernel_flags, os.uname().machine)
+    key = _key(
+        text,
+        shown,
+        headers,
+        local,
+        *runtime,
+        compiler.family,
+        compiler.version,
+        compiler.kernel_flags,
+        os.uname().machine,
+    )
     library = folder / f"{key}.so"
     if library.exists():
         return library
@@ -160,12 +179,14 @@ def build(text: str, include: Path | None = None) -> Path:
             return library
         with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as name:
             work = Path(name)
-            (work / "kernels.cpp").write_text(text, encoding="utf-8")
+            copy = work / shown
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(text, encoding="utf-8")
             found = [f"-I{shim}", *([f"-I{include}"] if include else [])]
-            _run([compiler.path, *compiler.kernel_flags, *found, "-c", "kernels.cpp", "-o", "kernels.o"], work)
+            _run([compiler.path, *compiler.kernel_flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
             objects = [str(folder / item) for item in runtime]
             _run([compiler.path, "-shared", "-Wl,-Bsymbolic", "kernels.o", *objects, "-lrt", "-o", "library.so"], work)
-            os.replace(work / "library.so", library)
+            (work / "library.so").replace(library)
     (folder / f"{key}.lock").unlink(missing_ok=True)
     return library
 
@@ -178,14 +199,16 @@ def _runtime_objects(compiler: HostCompiler, folder: Path, shim: Path, headers: 
     """Object files of the runtime: the same for every kernel, so compiled once."""
     names = []
     for source in sorted(shim.glob("*.cpp")):
-        key = _key(source.read_text(encoding="utf-8"), headers, compiler.family, compiler.version, compiler.runtime_flags)
+        key = _key(
+            source.read_text(encoding="utf-8"), headers, compiler.family, compiler.version, compiler.runtime_flags
+        )
         made = folder / f"{source.stem}-{key}.o"
         names.append(made.name)
         if made.exists():
             continue
         with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as work:
             _run([compiler.path, *compiler.runtime_flags, "-c", str(source), "-o", "part.o"], Path(work))
-            os.replace(Path(work) / "part.o", made)
+            (Path(work) / "part.o").replace(made)
     return names
 
 

@@ -194,14 +194,17 @@ def load(path: Path, shown: str) -> Library:
 def _copy(start: int | None, count: int, kind: np.dtype) -> np.ndarray:
     if not count or not start:
         return np.empty(0, kind)
-    return np.frombuffer(ctypes.string_at(start, count * kind.itemsize), kind)
+    view = (ctypes.c_char * (count * kind.itemsize)).from_address(start)
+    return np.frombuffer(view, kind).copy()
 
 
 def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:
     """Asks for the chain of inlined calls at each address and takes the innermost one that is in the source."""
     tool = shutil.which("addr2line") or shutil.which("llvm-addr2line")
     if tool is None:
-        raise RuntimeError("source lines need `addr2line`, which comes with g++ (package binutils) or as llvm-addr2line")
+        raise RuntimeError(
+            "source lines need `addr2line`, which comes with g++ (package binutils) or as llvm-addr2line"
+        )
     found = dict.fromkeys(places, 0)
     for first in range(0, len(places), 500):
         some = places[first : first + 500]

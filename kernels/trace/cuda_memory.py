@@ -52,7 +52,9 @@ def make_buffer(name: str, array: np.ndarray, writable: bool) -> DeviceBuffer:
         raise ValueError(f"argument {name} has strides {array.strides} bytes; a kernel takes whole, positive strides")
     if writable and not array.flags.writeable:
         raise ValueError(f"argument {name} is read-only, and the kernel's parameter may write to it; pass a copy")
-    extent = 0 if array.size == 0 else 1 + sum((n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides))
+    extent = (
+        0 if array.size == 0 else 1 + sum((n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides))
+    )
     span = extent * array.itemsize
     root = array
     while isinstance(root.base, np.ndarray):
@@ -87,9 +89,14 @@ def scalar(name: str, letter: str, value: object) -> ctypes._SimpleCData:
 def check_type(name: str, letters: str, array: np.ndarray) -> None:
     """TypeError where the array's items are not what the parameter points to."""
     size = ord(letters[1]) - ord("0")
-    if size and (size % array.itemsize or (size == array.itemsize and _KINDS.get(letters[2], array.dtype.kind) != array.dtype.kind)):
+    if size and (
+        size % array.itemsize
+        or (size == array.itemsize and _KINDS.get(letters[2], array.dtype.kind) != array.dtype.kind)
+    ):
         kind = {"f": "floating-point", "i": "integer", "u": "unsigned"}.get(letters[2], "vector or structure")
-        raise TypeError(f"argument {name} has dtype {array.dtype}; the parameter points to {kind} items of {size} bytes")
+        raise TypeError(
+            f"argument {name} has dtype {array.dtype}; the parameter points to {kind} items of {size} bytes"
+        )
 
 
 def pack(

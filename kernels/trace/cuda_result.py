@@ -1,4 +1,4 @@
-"""From recorded events to a `Trace`, with what only CUDA has: barriers, warp operations and a launch that was stopped."""
+"""From recorded events to a `Trace`, with what only CUDA has: barriers, warp operations, a launch that was stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TYPES = {
 
 @dataclass
 class Region:
-    """Memory that the recorder knows: an argument, a shared array, a table of the source, or a launcher's allocation."""
+    """Memory the recorder knows: an argument, a shared array, a table of the source, or a launcher's allocation."""
 
     name: str
     space: str
@@ -70,7 +70,9 @@ class CudaTrace(Trace):
         rows = self.select(buffer=buffer, thread=thread, block=block, what=what, launch=launch).expanded()
         return rows.columns["element"].tolist()
 
-    def warp_requests(self, buffer: str, warp: int, block: int = 0, what: str = "read", launch: int = 0) -> list[Request]:
+    def warp_requests(
+        self, buffer: str, warp: int, block: int = 0, what: str = "read", launch: int = 0
+    ) -> list[Request]:
         """One warp's requests to a buffer, in the order in which they began; `[0].sectors` are those of the first."""
         return self.requests(buffer=buffer, warp=warp, block=block, what=what, launch=launch)
 
@@ -148,12 +150,13 @@ def assemble(
     failure, lanes = library.failure(), library.lane_faults()
     launches = tuple(_launch(record, file, translation) for record in records)
     where = [events["pc"], lanes[0]["pc"], failure[["pc", "last"]].tolist(), library.thread_states()[2]]
-    places = np.unique(np.concatenate([np.asarray(part, np.uint32) for part in where]))
+    places = _distinct([np.asarray(part, np.uint32) for part in where])
     lines = library.lines(places[places > 0])
     sites = tuple(sorted({(file, line) for line in lines.values()} | {(file, 0)}))
     number_of = {line: i for i, (_, line) in enumerate(sites)}
-    site_of = np.array([number_of[lines.get(int(place), 0)] for place in places] or [0], np.int32)
-    site = site_of[np.searchsorted(places, events["pc"])] if len(events) else np.empty(0, np.int32)
+    site_of = np.zeros(int(places.max(initial=0)) + 1, np.int32)
+    site_of[places] = [number_of[lines.get(int(place), 0)] for place in places]
+    site = site_of[events["pc"]]
 
     access = events["kind"] < BARRIER
     touched = np.unique(events["region"][access]).tolist()
@@ -176,12 +179,33 @@ def assemble(
     }
     columns = {name: columns[name].astype(kind) for name, kind in _COLUMNS.items()}
     steps = {n: events[n][~access].astype(np.int64) for n in ("launch", "block", "thread", "interval")}
-    steps |= {"what": events["kind"][~access].astype(np.int64), "site": site[~access], "sequence": np.flatnonzero(~access)}
+    steps |= {
+        "what": events["kind"][~access].astype(np.int64),
+        "site": site[~access],
+        "sequence": np.flatnonzero(~access),
+    }
     stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
     return CudaTrace(
-        launches, tuple(buffers), sites, columns, tuple(outputs), result, steps, stopped, tuple(others),
+        launches,
+        tuple(buffers),
+        sites,
+        columns,
+        tuple(outputs),
+        result,
+        steps,
+        stopped,
+        tuple(others),
         rows["warp_interval"].astype(np.int32),
     )
+
+
+def _distinct(parts: list[np.ndarray]) -> np.ndarray:
+    """Sorted distinct values; return addresses lie within one small library, so counting beats sorting millions."""
+    highest = max(int(part.max(initial=0)) for part in parts)
+    seen = np.zeros(highest + 1, bool)
+    for part in parts:
+        seen[part] = True
+    return np.flatnonzero(seen)
 
 
 def _launch(record: np.void, file: str, translation: Translation) -> Launch:
@@ -192,7 +216,11 @@ def _launch(record: np.void, file: str, translation: Translation) -> Launch:
 
 
 def _buffers(
-    regions: list[Region], touched: list[int], events: np.ndarray, translation: Translation, launches: tuple[Launch, ...]
+    regions: list[Region],
+    touched: list[int],
+    events: np.ndarray,
+    translation: Translation,
+    launches: tuple[Launch, ...],
 ) -> tuple[list[Buffer], np.ndarray, np.ndarray]:
     """Arguments, and whatever else was touched, as buffers; the buffer's number and item size for each region."""
     buffers: list[Buffer] = []
@@ -208,9 +236,7 @@ def _buffers(
         if region.buffer is not None:
             array = region.buffer.owner
             strides = tuple(stride // array.itemsize for stride in array.strides)
-            made = Buffer(
-                name, array.itemsize, array.shape, strides, region.buffer.shift, "global", array.dtype.name
-            )
+            made = Buffer(name, array.itemsize, array.shape, strides, region.buffer.shift, "global", array.dtype.name)
         else:
             made = _plain_buffer(name, number, region, events, translation)
         number_in[number], item[number] = len(buffers), made.itemsize

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 SHARED_LIMIT = 227 * 1024
 _SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
@@ -22,7 +23,8 @@ _SHARED = re.compile(
     r"(?P<type>(?:unsigned\s+|signed\s+|long\s+)*[\w:]+(?:\s*<[^;{}<>]*>)?)\s+(?P<rest>[^;]+);"
 )
 _REFUSED_HEADERS = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:cuda_(?!runtime)\w+|mma|cooperative_groups|cuda|curand\w*)\.h|cuda/[^>\"]+|cu[bt]\w*/[^>\"]+)",
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:cuda_(?!runtime)\w+|mma|cooperative_groups|cuda|curand\w*)\.h"
+    r"|cuda/[^>\"]+|cu[bt]\w*/[^>\"]+)",
     re.M,
 )
 
@@ -62,11 +64,13 @@ class Translation:
     constants: dict[str, str]
 
     def extent(self, expression: str) -> int | None:
-        """The value of an array extent such as `kTile + 1`, from the file's own constants; None if it is not so plain."""
+        """The value of an array extent such as `kTile + 1`, from the file's constants; None if it is not so plain."""
         names = self.constants
         for _ in range(8):  # constants may be made of constants
-            expression = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: f"({names[m[0]]})" if m[0] in names else m[0], expression)
-        if not re.fullmatch(r"[\d\s()+*/%-]+", expression) or len(expression) > 200:
+            expression = re.sub(
+                r"\b[A-Za-z_]\w*\b", lambda m: f"({names[m[0]]})" if m[0] in names else m[0], expression
+            )
+        if not re.fullmatch(r"[\d\s()+*/%-]+", expression) or "**" in expression or len(expression) > 200:
             return None
         try:
             return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))
@@ -85,6 +89,7 @@ def blanked(text: str) -> str:
     return _SKIPPED.sub(blank, text)
 
 
+@lru_cache(maxsize=64)
 def translate(text: str, shown: str, requested: str = "") -> Translation:
     """Translate the text of a `.cu` file; `shown` is the name it has in messages and verdicts.
 
@@ -119,7 +124,7 @@ def _line(text: str, position: int) -> int:
 def _refuse(text: str, code: str, shown: str) -> None:
     if match := re.search(r"\b(?:asm|__asm__)\b", code):
         raise NotForHost(
-            f"{shown}:{_line(code, match.start())}: inline PTX runs on a GPU only; the host build cannot trace this file"
+            f"{shown}:{_line(code, match.start())}: inline PTX runs on a GPU only, so this file cannot be traced"
         )
     if match := _REFUSED_HEADERS.search(text):
         raise NotForHost(f"{shown}:{_line(text, match.start())}: the host build has no <{match[1]}> yet")
@@ -148,7 +153,9 @@ def _launches(text: str, code: str, shown: str) -> list[tuple[int, int, str]]:
             depth += (code[end] in "([{") - (code[end] in ")]}")
             end += 1
         if start == match.start() or end == len(code):
-            raise NotForHost(f"{shown}:{_line(code, match.start())}: this launch is not of the form kernel<<<grid, block>>>(…)")
+            raise NotForHost(
+                f"{shown}:{_line(code, match.start())}: this launch is not of the form kernel<<<grid, block>>>(…)"
+            )
         kernel = " ".join(text[start : match.start()].split())
         edits.append((start, start, f'kh_launch("{kernel}", __LINE__, '))
         edits.append((match.start(), match.end(), ", "))
@@ -168,8 +175,12 @@ def _kernel_start(code: str, end: int) -> int:
             depth += (code[position] == ">") - (code[position] == "<")
             if depth == 0:
                 break
-    match = re.search(r"(?:\w|::)+\s*$", code[:position])
-    return match.start() if match else end
+    while position and code[position - 1].isspace():
+        position -= 1
+    start = position
+    while start and (code[start - 1].isalnum() or code[start - 1] in "_:"):
+        start -= 1
+    return start if start < position else end
 
 
 def _tables(code: str) -> list[tuple[int, int, str]]:
@@ -227,8 +238,12 @@ def _parameters(text: str) -> tuple[str, ...]:
 def _functions(text: str, code: str, requested: str) -> tuple[Function, ...]:
     found: dict[str, Function] = {}
     scopes = _scopes(code)
-    wanted, arguments = re.fullmatch(r"\s*([\w:]*)\s*(<.*>)?\s*", requested, re.DOTALL).groups() if requested else ("", None)
-    definition = re.compile(r'\b(?:extern\s+" "\s*(?!\s*\{)[^;{}()]*?|__global__\b[^;{}]*?|\w[\w:<>*&\s]*?[\s*&])(\w+)\s*\(')
+    wanted, arguments = (
+        re.fullmatch(r"\s*([\w:]*)\s*(<.*>)?\s*", requested, re.DOTALL).groups() if requested else ("", None)
+    )
+    definition = re.compile(
+        r'\b(?:extern\s+" "\s*(?!\s*\{)[^;{}()]*?|__global__\b[^;{}]*?|\w[\w:<>*&\s]*?[\s*&])(\w+)\s*\('
+    )
     for match in definition.finditer(code):
         name, head = match[1], match[0]
         end = _matching(code, match.end() - 1)
@@ -258,8 +273,8 @@ def _trailer(functions: tuple[Function, ...], code: str, shown: str) -> str:
         lines.append(f"{public} void kh_signature_{number}(char* letters) {{ kh_signature({pointer}, letters); }}")
         if function.kernel:
             lines.append(
-                f"{public} void kh_kernel_{number}(void** values, const unsigned* grid, const unsigned* block, "
-                f'std::size_t shared_bytes) {{ kh_call("{function.name}", {pointer}, values, grid, block, shared_bytes); }}'
+                f"{public} void kh_kernel_{number}(void** values, const unsigned* grid, const unsigned* block, std::size_t b)"
+                f' {{ kh_call("{function.name}", {pointer}, values, grid, block, b); }}'
             )
         else:
             lines.append(
@@ -276,9 +291,7 @@ def _trailer(functions: tuple[Function, ...], code: str, shown: str) -> str:
         if not spaces and _in_unnamed(code, match.start()):
             spaces = [""]
         opened, closed = "".join(f"namespace {space} {{ " for space in spaces), "}" * len(spaces)
-        lines.append(
-            f"{opened}__attribute__((aligned(256))) thread_local {kind} {name[1]}[{SHARED_LIMIT} / sizeof({kind})];{closed}"
-        )
+        lines.append(f"{opened}__shared__ {kind} {name[1]}[{SHARED_LIMIT} / sizeof({kind})];{closed}")
     return "\n".join(lines) + "\n"
 
 

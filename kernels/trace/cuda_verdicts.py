@@ -38,10 +38,8 @@ def verdicts(
         elif stop == "mask":
             mask = int(failure["size"])
             cause = "the mask was computed before a branch, or written for fewer lanes than call"
-            stopped = _fault(
-                "warp-divergence", f"{_capital(who)} calls a warp operation with the mask {mask:#010x}, which leaves it out.",
-                who, file, line, cause,
-            )  # fmt: skip
+            start = f"{_capital(who)} calls a warp operation with the mask {mask:#010x}, which leaves it out."
+            stopped = _fault("warp-divergence", start, who, file, line, cause)
         elif stop in ("wild", "misaligned"):
             stopped = _address(stop, failure, who, regions, library, file, line)
         else:
@@ -58,7 +56,15 @@ def _capital(text: str) -> str:
 
 
 def _fault(
-    kind: str, start: str, who: str, file: str, line: int, cause: str, buffer: str = "", element: int = 0, count: int = 1
+    kind: str,
+    start: str,
+    who: str,
+    file: str,
+    line: int,
+    cause: str,
+    buffer: str = "",
+    element: int = 0,
+    count: int = 1,
 ) -> Fault:
     where = f" Line: {shown_path(file)}:{line}." if line else ""
     return Fault(kind, f"{start}{where} Likely cause: {cause}.", buffer, element, who, file, line, count, cause)
@@ -70,7 +76,11 @@ def _threads(numbers: np.ndarray) -> str:
 
 
 def _barrier(
-    failure: np.void, launch: Launch, states: tuple[np.ndarray, np.ndarray, np.ndarray], lines: dict[int, int], file: str
+    failure: np.void,
+    launch: Launch,
+    states: tuple[np.ndarray, np.ndarray, np.ndarray],
+    lines: dict[int, int],
+    file: str,
 ) -> Fault:
     state, line, _ = states
     block = launch.who(int(failure["block"]))
@@ -91,7 +101,11 @@ def _barrier(
 
 
 def _warp(
-    failure: np.void, launch: Launch, states: tuple[np.ndarray, np.ndarray, np.ndarray], lines: dict[int, int], file: str
+    failure: np.void,
+    launch: Launch,
+    states: tuple[np.ndarray, np.ndarray, np.ndarray],
+    lines: dict[int, int],
+    file: str,
 ) -> Fault:
     state, line, _ = states
     first = int(failure["thread"])
@@ -117,7 +131,16 @@ def _warp(
         f"{_capital(who)} waits in a warp operation for the lanes of the mask {mask:#010x}, "
         f"and some never arrive: {'; '.join(reasons) or 'they call it with other arguments'}."
     )
-    cause = "the block is not a whole number of warps" if len(absent) else "a branch or an early return around the operation"
+    returned, halted = np.flatnonzero(state == RETURNED), np.flatnonzero(state == AT_BARRIER)
+    if len(halted):
+        at = f"{_threads(halted)} wait at the barrier of line {int(line[halted[0]])}"
+        start += f" In the whole block {at}"
+        start += f", and {_threads(returned)} returned and never arrive there." if len(returned) else "."
+    cause = (
+        "the block is not a whole number of warps"
+        if len(absent)
+        else "a branch or an early return around the operation"
+    )
     return _fault("warp-divergence", start, who, file, int(line[first]), cause)
 
 
@@ -174,13 +197,17 @@ def _limit(stop: str, failure: np.void, who: str, file: str, line: int) -> Fault
     return _fault(stop, start, who, file, line, cause)
 
 
-def _lanes(lanes: tuple[np.ndarray, int], launches: tuple[Launch, ...], lines: dict[int, int], file: str) -> Fault | None:
+def _lanes(
+    lanes: tuple[np.ndarray, int], launches: tuple[Launch, ...], lines: dict[int, int], file: str
+) -> Fault | None:
     found, count = lanes
     if not count:
         return None
     first = found[0]
     who = launches[int(first["launch"])].who(int(first["block"]), int(first["thread"]))
-    start = f"{_capital(who)} shuffles from lane {int(first['source'])}, which the mask leaves out: its value is undefined."
+    start = (
+        f"{_capital(who)} shuffles from lane {int(first['source'])}, which the mask leaves out: its value is undefined."
+    )
     cause = "the mask names fewer lanes than the shuffle reads from"
     return _fault("inactive-lane", start, who, file, int(first["line"]), cause, count=count)
 
@@ -188,8 +215,8 @@ def _lanes(lanes: tuple[np.ndarray, int], launches: tuple[Launch, ...], lines: d
 def _refused(launch: Launch, shared_bytes: int, file: str) -> Fault:
     threads = launch.threads
     start = (
-        f"The launch of {launch.kernel} with grid {launch.grid}, block {launch.block} and {shared_bytes} bytes of shared "
-        "memory is refused: nothing runs."
+        f"The launch of {launch.kernel} with grid {launch.grid}, block {launch.block} and {shared_bytes} bytes of "
+        "shared memory is refused: nothing runs."
     )
     if threads > 1024:
         cause = f"a block has at most 1024 threads, and this one has {threads}"

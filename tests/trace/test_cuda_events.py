@@ -111,7 +111,7 @@ def test_dynamic_shared_memory_has_the_size_of_the_launch():
     assert trace.buffer("line").shape == (64,)
     assert trace.faults() == []
     short = run("reversed", [x, out], 64, shared_bytes=252)
-    assert [(f.kind, f.buffer, f.element) for f in short.faults()][0] == ("out-of-bounds", "line", 63)
+    assert next((f.kind, f.buffer, f.element) for f in short.faults()) == ("out-of-bounds", "line", 63)
 
 
 @pytest.mark.parametrize(("pad", "degree"), [(0, 32), (1, 1)])

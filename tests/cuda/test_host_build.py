@@ -1,0 +1,213 @@
+"""The host build of CUDA sources: what is rewritten, refused and kept, and what it says where it cannot work."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.sources.closure import project_root
+from kernels.trace import cuda, cuda_build
+from kernels.trace.cuda_library import Symbol
+from kernels.trace.cuda_translate import NotForHost, blanked, translate
+
+needs_compiler = pytest.mark.skipif(cuda.why_not() is not None, reason=str(cuda.why_not()))
+
+SCALE = """#include <cuda_runtime.h>
+__global__ void scale(const float* x, float* out, float by) { out[threadIdx.x] = x[threadIdx.x] * by; }
+"""
+
+
+def differing_lines(before, after):
+    pairs = zip(before.splitlines(), after.splitlines())
+    return [number for number, (a, b) in enumerate(pairs, 1) if a != b]
+
+
+def test_only_launches_change_and_every_line_stays_where_it_was():
+    text = (project_root() / "cuda" / "kernels.cu").read_text()
+    changed = differing_lines(text, translate(text, "cuda/kernels.cu").text)
+    lines = text.splitlines()
+    assert changed == [number for number, line in enumerate(lines, 1) if "<<<" in blanked(line)]
+    assert len(changed) >= 5
+
+
+@pytest.mark.parametrize(
+    ("launch", "call"),
+    [
+        ("k<<<1, 32>>>(a);", 'kh_launch("k", __LINE__, k, 1, 32)(a);'),
+        ("ns::k<int, 3> <<<dim3(n >> 1), f(a, b), 0, s>>> (a);", None),
+        ("k<<<(n + 255) / 256,\n    256>>>(a);", 'kh_launch("k", __LINE__, k, (n + 255) / 256,\n    256)(a);'),
+        ('puts("k<<<1, 2>>>()"); // k<<<1, 2>>>()', 'puts("k<<<1, 2>>>()"); // k<<<1, 2>>>()'),
+    ],
+)
+def test_launches(launch, call):
+    call = call or 'kh_launch("ns::k<int, 3>", __LINE__, ns::k<int, 3> , dim3(n >> 1), f(a, b), 0, s) (a);'
+    text = f"void f() {{\n{launch}\n}}\n"
+    translated = translate(text, "a.cu").text
+    assert translated.startswith(f"void f() {{\n{call}\n}}\n")
+
+
+def test_const_is_blanked_in_device_tables_only():
+    text = (
+        "__constant__ const float a[2] = {1, 2};\nconst int b = 3;\n"
+        "static const __device__ int c[1] = {4};\n__device__ const float* f(const float* x);\n"
+    )
+    lines = translate(text, "a.cu").text.splitlines()
+    assert "const float a" not in lines[0] and "a[2] = {1, 2};" in lines[0]
+    assert lines[1] == "const int b = 3;"
+    assert "const " not in lines[2].replace("__constant__", "")
+    assert lines[3] == text.splitlines()[3]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('\n__global__ void k() { asm volatile("bar.sync 0;"); }', "a.cu:2: inline PTX runs on a GPU only"),
+        ("#include <cuda_runtime.h>\n#include <mma.h>\n", "a.cu:2: the host build has no <mma.h> yet"),
+        ("#include <cuda/barrier>\n", "a.cu:1: the host build has no <cuda/barrier> yet"),
+    ],
+)
+def test_what_only_a_gpu_can_run_is_refused_with_its_line(text, words):
+    with pytest.raises(NotForHost) as caught:
+        translate(text, "a.cu")
+    assert words in str(caught.value)
+    translate("// asm volatile and #include <mma.h> in a comment\n", "a.cu")
+
+
+def test_kernels_of_namespaces_and_templates_are_found_by_name():
+    text = (
+        "namespace one { namespace { __global__ void k(int* a, float b) {} } }\n"
+        "template <typename T, int N>\n__global__ void t(T* a) {}\n"
+        'extern "C" int launch(int n = (1, 2)) { return n; }\n__global__ void declared(int);\n'
+    )
+    found = {f.name: (f.call, f.parameters, f.line, f.kernel) for f in translate(text, "a.cu", "t<float, 2>").functions}
+    assert found == {
+        "k": ("one::k", ("a", "b"), 1, True),
+        "t<float, 2>": ("t<float, 2>", ("a",), 3, True),
+        "launch": ("launch", ("n",), 4, False),
+    }
+
+
+def test_extents_of_shared_arrays_are_computed_from_the_files_constants():
+    text = "#define PAD 1\nconstexpr int kThreads = 256;\nconstexpr int kWarps = kThreads / 32;\n"
+    translation = translate(text, "a.cu")
+    assert translation.extent("kWarps") == 8
+    assert translation.extent("2 * kWarps + PAD") == 17
+    assert translation.extent("sizeof(x)") is None
+    assert translation.extent("9 ** 9 ** 9") is None
+
+
+def test_names_come_out_of_mangled_symbols():
+    names = {
+        "_ZZ12block_reducefE7scratch_0": ["block_reduce", "scratch"],
+        "_ZZN12_GLOBAL__N_15tile2EvE5tile2": ["_GLOBAL__N_1", "tile2", "tile2"],
+        "plain": ["plain"],
+    }
+    for mangled, parts in names.items():
+        assert Symbol(mangled, 0, 0, True).components == parts
+
+
+# ---- libraries ----
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project of its own, with the real shim and no library built yet."""
+    (tmp_path / "cuda").mkdir()
+    shutil.copytree(project_root() / "cuda" / "host", tmp_path / "cuda" / "host")
+    (tmp_path / "cuda" / "scale.cu").write_text(SCALE)
+    monkeypatch.setenv("KERNEL_LESSONS_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def run_scale(**more):
+    out = np.zeros(4, np.float32)
+    x = np.arange(4, dtype=np.float32)
+    trace = cuda.trace_cuda("scale", grid=1, block=4, args=[x, out, 3.0], source="cuda/scale.cu", **more)
+    return out.tolist(), trace
+
+
+@needs_compiler
+def test_a_library_is_built_once_and_again_when_anything_it_is_made_of_changes(project):
+    folder = project / "build" / "host"
+    assert run_scale()[0] == [0, 3, 6, 9]
+    (first,) = folder.glob("*.so")
+    stamp = first.stat().st_mtime_ns
+    run_scale()
+    assert [p.stat().st_mtime_ns for p in folder.glob("*.so")] == [stamp]
+    run_scale(replace={"* by": "+ by"})
+    assert len(list(folder.glob("*.so"))) == 2
+    header = project / "cuda" / "host" / "kh_math.h"
+    header.write_text(header.read_text() + "\n")
+    run_scale()
+    assert len(list(folder.glob("*.so"))) == 3
+    assert not list(folder.glob("making-*")) and not list(folder.glob("*.lock"))
+
+
+@needs_compiler
+def test_two_processes_that_build_at_once_both_get_the_library(project):
+    code = (
+        "import numpy as np; from kernels.trace.cuda import trace_cuda; out = np.zeros(4, np.float32);"
+        "trace_cuda('scale', grid=1, block=4, args=[np.ones(4, np.float32), out, 3.0], source='cuda/scale.cu');"
+        "print(out.tolist())"
+    )
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"PYTHONPATH": root}
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [process.communicate(timeout=60)[0] for process in both] == ["[3.0, 3.0, 3.0, 3.0]\n"] * 2
+    assert len(list((project / "build" / "host").glob("*.so"))) == 1
+
+
+@needs_compiler
+def test_an_error_of_the_compiler_names_the_line_of_the_source(project):
+    with pytest.raises(cuda.CompileFailed, match=r"cuda/scale\.cu:2:.*nothing_of_the_sort"):
+        run_scale(replace={"* by": "* nothing_of_the_sort"})
+    assert not list((project / "build" / "host").glob("making-*"))
+
+
+@needs_compiler
+def test_a_row_that_begins_off_the_boundary_is_as_misaligned_as_on_the_gpu():
+    x, out = np.arange(9, dtype=np.float32), np.zeros(8, np.float32)
+    source = Path(__file__).parents[1] / "trace" / "cuda_sources" / "traps.cu"
+    right = cuda.trace_cuda("copy_float4", grid=1, block=2, args=[x[:8], out], source=source)
+    assert right.faults() == []
+    wrong = cuda.trace_cuda("copy_float4", grid=1, block=2, args=[x[1:], out], source=source)
+    assert [f.kind for f in wrong.faults()] == ["misaligned"]
+
+
+# ---- machines without ----
+
+
+def test_windows_is_pointed_to_wsl(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert "inside WSL" in cuda.why_not()
+    with pytest.raises(cuda.Unavailable):
+        cuda_build.host_compiler()
+
+
+def test_macos_is_told_that_linux_is_needed(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cuda.why_not().endswith("this is darwin")
+
+
+def test_no_compiler_is_a_sentence_with_a_remedy(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "apt-get install g++" in cuda.why_not()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(cuda.HostCompilerMissing, match="CXX names no-such-compiler"):
+        cuda_build.host_compiler()
+
+
+def test_importing_the_tracer_needs_neither_torch_nor_triton_nor_a_compiler():
+    code = "import sys, kernels.trace.cuda; print(sorted({'torch', 'triton'} & set(sys.modules)))"
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

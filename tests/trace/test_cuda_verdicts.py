@@ -1,0 +1,194 @@
+"""Each wrong kernel gets the verdict that names its line and its threads; the right ones get none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.trace.cuda import trace_cuda, trace_cuda_launcher, why_not
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+TRAPS = Path(__file__).parent / "cuda_sources" / "traps.cu"
+TEXT = TRAPS.read_text().splitlines()
+
+
+def ints(n=64):
+    return np.zeros(n, np.int32)
+
+
+def floats(n=64):
+    return np.zeros(n, np.float32)
+
+
+def verdict(kernel, args, block, **more):
+    """The only verdict, besides outputs that a stopped kernel did not reach."""
+    trace = trace_cuda(kernel, grid=1, block=block, args=args, source=TRAPS, **more)
+    found = trace.faults()
+    assert len(found) == 1, [str(fault) for fault in found]
+    return found[0]
+
+
+STOPPED = [
+    # kernel, arguments, block, kind, words of the line, words of the sentence
+    ("forever", [ints()], 1, "too-long", "while (spin)", "thread 0"),
+    ("recursive", [ints()], 1, "stack-overflow", "return depth < 0", "calls itself"),
+    ("divides", [ints(), 0], 4, "crash", "100 / by", "division by zero"),
+    ("through_null", [None], 4, "out-of-bounds", "*out = 1;", "near no buffer"),
+    ("far_away", [floats()], 4, "out-of-bounds", "out[100000000]", "near no buffer"),
+    ("past_shared", [floats()], 64, "out-of-bounds", "few[threadIdx.x] =", "lane 4) writes 4 bytes outside shared few"),
+    ("misaligned", [floats(), floats()], 1, "misaligned", "(x + 1)", "reads 16 bytes at x[1]"),
+    ("half_warp", [ints()], 32, "warp-divergence", "0xffffffffu, 1, 1)", "threads 16–31 returned"),
+    ("outside_mask", [ints(32)], 32, "warp-divergence", "void outside_mask", "thread 16 (warp 0, lane 16)"),
+    ("votes", [np.zeros(48, np.uint32), *[ints(48)] * 3], 48, "warp-divergence", "__ballot_sync", "48–63 do not exist"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "block", "kind", "line", "words"), STOPPED, ids=[case[0] for case in STOPPED]
+)
+def test_a_kernel_that_cannot_go_on_is_stopped_with_a_sentence(kernel, args, block, kind, line, words):
+    fault = verdict(kernel, args, block, max_seconds=0.3)
+    assert fault.kind == kind
+    assert line in TEXT[fault.line - 1]
+    assert f"traps.cu:{fault.line}" in fault.sentence
+    assert words in fault.sentence
+
+
+def test_an_endless_kernel_that_touches_memory_is_stopped_by_the_events_it_makes():
+    fault = verdict("hog", [ints()], 1, max_events=10_000)
+    assert (fault.kind, fault.who) == ("too-many-events", "block 0, thread 0 (warp 0, lane 0)")
+    assert "out[0] + 1" in TEXT[fault.line - 1]
+
+
+def test_the_process_works_on_after_a_crash():
+    verdict("divides", [ints(), 0], 4)
+    out = ints(4)
+    assert trace_cuda("divides", grid=1, block=4, args=[out, 5], source=TRAPS).faults() == []
+    assert out.tolist() == [20] * 4
+
+
+def test_two_halves_of_a_block_at_two_barriers():
+    fault = verdict("two_barriers", [ints()], 64)
+    lines = [number for number, text in enumerate(TEXT, 1) if "        __syncthreads();" in text]
+    assert fault.kind == "barrier-divergence"
+    assert f"threads 0–39 at line {lines[0]} and threads 40–63 at line {lines[1]} wait for each other" in fault.sentence
+
+
+def test_a_shuffle_from_a_lane_that_the_mask_leaves_out():
+    fault = verdict("narrow_mask", [ints(16)], 32)
+    assert (fault.kind, fault.count) == ("inactive-lane", 1)
+    assert "thread 15 (warp 0, lane 15) shuffles from lane 16" in fault.sentence
+
+
+def test_two_threads_that_write_one_element():
+    fault = verdict("all_write", [ints(32)], 64)
+    assert (fault.kind, fault.count, fault.element) == ("double-write", 32, 0)
+
+
+def test_a_write_before_the_first_element():
+    fault = verdict("below", [ints(62)], 64)
+    assert (fault.kind, fault.element, fault.count) == ("out-of-bounds", -1, 2)
+
+
+def test_syncwarp_orders_the_lanes_of_a_warp_and_its_absence_is_a_race():
+    right = trace_cuda("neighbours", grid=1, block=64, args=[ints()], source=TRAPS)
+    assert right.faults() == []
+    fault = verdict("neighbours", [ints()], 64, replace={"    __syncwarp();\n": "\n"})
+    assert (fault.kind, fault.buffer, fault.count) == ("shared-race", "slot", 64)
+
+
+def test_a_launch_that_the_gpu_would_refuse():
+    trace = trace_cuda_launcher("launch_too_many", [ints(1024)], source=TRAPS)
+    assert trace.result == 9  # cudaErrorInvalidConfiguration
+    assert [fault.kind for fault in trace.faults()] == ["launch-refused", "unwritten"]
+    assert "this one has 2048" in trace.faults()[0].sentence
+
+
+# ---- the kernels of the lessons, broken on purpose ----
+
+
+def add(n=257, **more):
+    x, y = (np.random.default_rng(seed).normal(size=n).astype(np.float32) for seed in (1, 2))
+    return trace_cuda_launcher("launch_vector_add", [x, y, np.full(n, np.nan, np.float32), n], **more)
+
+
+def softmax(columns=33, rows=2, kernel="softmax_parallel", **more):
+    x = np.random.default_rng(3).normal(size=(rows, columns)).astype(np.float32)
+    out = np.full_like(x, np.nan)
+    return trace_cuda_launcher(f"launch_{kernel}", [x, out, rows, columns, columns, columns], **more)
+
+
+def source_line(words):
+    text = (Path(__file__).parents[2] / "cuda" / "kernels.cu").read_text().splitlines()
+    return [number for number, line in enumerate(text, 1) if words in line]
+
+
+def test_a_dropped_guard_of_vector_add():
+    found = add(replace={"if (i < n) {": "{"}).faults()
+    assert [(f.kind, f.buffer, f.element, f.count) for f in found] == [
+        ("out-of-bounds", "x", 257, 255),
+        ("out-of-bounds", "y", 257, 255),
+        ("out-of-bounds", "out", 257, 255),
+    ]
+    assert {f.line for f in found} == set(source_line("        out[i] = x[i] + y[i];"))
+    assert {f.who for f in found} == {"block 1, thread 1 (warp 0, lane 1)"}
+
+
+def test_an_element_owned_twice_and_one_owned_by_nobody():
+    twice = add(replace={"out[i] =": "out[i / 2] ="}).faults()
+    assert [(f.kind, f.element, f.count) for f in twice] == [("double-write", 0, 128), ("unwritten", 129, 128)]
+    short = add(replace={"n + kThreads - 1": "n"}).faults()
+    assert [(f.kind, f.element, f.count) for f in short] == [("unwritten", 256, 1)]
+
+
+@pytest.mark.parametrize("comment", ["all kWarps partials", "the result is in scratch[0]", "every thread has read"])
+def test_each_missing_barrier_of_the_parallel_softmax(comment):
+    barrier = f"    __syncthreads();  // {comment}"
+    found = softmax(replace={barrier: "    // "}).faults()
+    assert [fault.kind for fault in found] == ["shared-race"]
+    assert found[0].buffer == "scratch"
+    assert "scratch" in (Path(__file__).parents[2] / "cuda" / "kernels.cu").read_text().splitlines()[found[0].line - 1]
+
+
+def test_an_early_return_before_a_barrier_names_the_threads():
+    head = "    float thread_max = -INFINITY;\n"
+    early = {head: f"    if (threadIdx.x >= columns) {{ return; }} {head}"}
+    whole_warps = softmax(columns=64, replace=early).faults()
+    assert [fault.kind for fault in whole_warps] == ["barrier-divergence"]
+    assert "threads 0–63 at line" in whole_warps[0].sentence
+    assert "threads 64–255 returned and never arrive" in whole_warps[0].sentence
+    assert whole_warps[0].line in source_line("__syncthreads();")
+    torn_warp = softmax(columns=33, replace=early).faults()
+    assert [fault.kind for fault in torn_warp] == ["warp-divergence"]
+    assert "threads 33–255 returned" in torn_warp[0].sentence
+
+
+def test_scratch_that_is_too_small_for_the_warps():
+    found = softmax(replace={"float scratch[kWarps]": "float scratch[kWarps / 2]"}).faults()
+    assert [(f.kind, f.buffer, f.element) for f in found] == [("out-of-bounds", "scratch", 4)]
+
+
+def test_float4_on_rows_that_are_not_aligned():
+    guard = "columns % 4 == 0 && is_aligned_16(x_row) && is_aligned_16(out_row)"
+    found = softmax(columns=33, kernel="softmax_online", replace={guard: "true"}).faults()
+    assert [(f.kind, f.buffer, f.element) for f in found] == [("misaligned", "x", 33)]
+    assert found[0].who == "block 1, thread 0 (warp 0, lane 0)"
+
+
+@pytest.mark.parametrize("kernel", ["softmax_serial", "softmax_parallel", "softmax_online", "softmax_online_scalar"])
+@pytest.mark.parametrize("columns", [1, 31, 33, 256, 260, 513])
+def test_right_kernels_are_not_accused(kernel, columns):
+    assert softmax(columns=columns, kernel=kernel).faults() == []
+    assert add(n=columns).faults() == []
+
+
+def test_padding_between_rows_belongs_to_nobody():
+    x, out = np.zeros((3, 40), np.float32), np.full((3, 40), np.nan, np.float32)
+    args = [x[:, :33], out[:, :33], 3, 33, 40, 40]
+    assert trace_cuda_launcher("launch_softmax_parallel", args).faults() == []
+    assert np.isnan(out[:, 33:]).all()
+    args[3] = 34
+    found = trace_cuda_launcher("launch_softmax_parallel", args).faults()
+    assert {(f.kind, f.buffer) for f in found} == {("out-of-bounds", "out"), ("out-of-bounds", "x")}
+    assert {f.count for f in found} == {3}  # one element behind each row, of which the last lies behind the buffer
+    assert {f.element for f in found} == {2 * 40 + 33}
