@@ -4,6 +4,7 @@ from kernels.figures.charts import bar_chart, line_chart
 from kernels.figures.html import Markup, data_table, figure
 from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
 from kernels.figures.results import compile_table, result_table
+from kernels.figures.verdicts import verdict_list
 from kernels.figures.warps import request_figure, thread_table, timeline
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "result_table",
     "thread_table",
     "timeline",
+    "verdict_list",
 ]

@@ -1,0 +1,23 @@
+"""A list of verdicts shows kind and sentence, escaped and bounded, and says when there is none."""
+
+from kernels.figures import verdict_list
+from kernels.trace import Fault
+
+
+def fault(sentence: str) -> Fault:
+    return Fault("unwritten", sentence, "out", 1, "nobody", "", 0, 1, "")
+
+
+def test_kind_and_sentence_are_shown_escaped():
+    html = verdict_list([fault("out[1] <is> & stays unwritten")], "without the guard")
+    assert "unwritten</strong> out[1] &lt;is&gt; &amp; stays unwritten" in html
+    assert "without the guard" in html
+
+
+def test_no_verdict_is_said_and_not_empty():
+    assert "nothing is wrong" in verdict_list([])
+
+
+def test_a_long_list_says_how_many_follow():
+    html = verdict_list([fault(f"number {index}") for index in range(9)], most=2)
+    assert "number 1" in html and "number 2<" not in html and "and 7 more" in html
