@@ -3,7 +3,7 @@
 The library is compiled by nvcc on first use, into build/. Importing this package needs neither torch nor nvcc.
 """
 
-from kernels.cuda.build import BuildFailed, build, build_portfolio
+from kernels.cuda.building import BuildFailed, build, build_portfolio
 from kernels.cuda.call import (
     available,
     library,

@@ -6,7 +6,7 @@ import ctypes
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kernels.cuda.build import build
+from kernels.cuda.building import build
 from kernels.cuda.toolchain import CompilerMissing, compiler
 
 if TYPE_CHECKING:

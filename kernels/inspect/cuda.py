@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernels.cuda.build import sources_of, substitute
+from kernels.cuda.building import sources_of, substitute
 from kernels.cuda.toolchain import Compiler, compiler
 from kernels.inspect import disassembler, store
 from kernels.inspect.facts import CompileFacts, InspectionFailed, ptx_of, read_ptxas_log

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernels.cuda import CompilerMissing, compiler, why_not
-from kernels.cuda.build import sources_of, substitute
+from kernels.cuda.building import sources_of, substitute
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
