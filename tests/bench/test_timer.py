@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from fake import FakeDevice
+from fake_device import FakeDevice
 
 from kernels.bench.rates import median, rates
 from kernels.bench.timer import (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake import FakeDevice
-from test_results import provenance
+from documents import provenance
+from fake_device import FakeDevice
 
 from kernels.bench import run as bench
 from kernels.bench.report import markdown

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from documents import provenance, record
 
 from kernels.bench import StaleRecord, records, results, schema
 from kernels.bench.results import (
     Clocks,
     Document,
     Limit,
-    Provenance,
-    Record,
     ResultsError,
     Writer,
     complete,
@@ -29,37 +28,6 @@ from kernels.bench.results import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def provenance(gpu: str = "NVIDIA H200") -> Provenance:
-    return Provenance(
-        gpu=gpu,
-        gpu_slug="h200",
-        sm_count=132,
-        l2_bytes=60 * 2**20,
-        memory_bytes=141 * 10**9,
-        clocks_before=Clocks(sm_mhz=1980.0),
-        python="3.12.3",
-        command="kernel-bench --op add",
-        utc="2026-11-29T12:00:00Z",
-    )
-
-
-def record(**changes: object) -> Record:
-    made = {
-        "op": "add",
-        "implementation": "triton",
-        "ours": True,
-        "shape": [257],
-        "dtype": "float32",
-        "status": "ok",
-        "bytes_moved": 3084,
-        "flops": 257,
-        "timing": "graph",
-        "cache": "cold",
-        "samples_us": [2.0, 2.5, 3.0],
-    }
-    return Record(**{**made, **changes})
 
 
 def strict(data: bytes) -> object:
@@ -193,7 +161,7 @@ def test_committed_results_follow_the_schema() -> None:
 KILLED = """
 import sys, time
 sys.path.insert(0, sys.argv[2])
-from test_results import provenance, record
+from documents import provenance, record
 from kernels.bench.results import Writer, complete
 writer = Writer(sys.argv[1], provenance())
 for index in range(100_000):

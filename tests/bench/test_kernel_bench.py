@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_results import provenance, record
+from documents import provenance, record
 from typer.testing import CliRunner
 
 from kernels.bench import command
