@@ -33,7 +33,7 @@ def compile_table(
     they run. The caption names the toolchains unless one is given. Rows keep the order of `facts`.
     """
     facts = list(facts)
-    headers = ("kernel", "target", "registers", "spills, bytes", "shared, bytes", *instructions)
+    headers = ("kernel", "target", "registers", "spilled bytes", "shared bytes", *instructions)
     rows = [
         (
             fact.kernel.rpartition(":")[2],

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from kernels.trace.places import WARP_SIZE, Buffer, Launch
 
 if TYPE_CHECKING:
     from kernels.trace.faults import Fault
@@ -28,118 +29,7 @@ if TYPE_CHECKING:
 
 READ, WRITE, ATOMIC = 0, 1, 2
 KINDS = ("read", "write", "atomic")
-WARP_SIZE = 32
 Who = Literal["block", "warp", "thread"]
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A tensor, or a block's shared array.
-
-    `shape` and `strides` are in elements; `itemsize` is in bytes. `address` is the byte address of element 0, counted
-    from an allocation that is aligned as the GPU's are (256 bytes), so that sectors do not depend on the run.
-    `space` is "global" or "shared".
-    """
-
-    name: str
-    itemsize: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] = ()
-    address: int = 0
-    space: str = "global"
-    dtype: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.strides:
-            strides = [1] * len(self.shape)
-            for axis in range(len(self.shape) - 2, -1, -1):
-                strides[axis] = strides[axis + 1] * self.shape[axis + 1]
-            object.__setattr__(self, "strides", tuple(strides))
-        if len(self.strides) != len(self.shape):
-            raise ValueError(f"buffer {self.name!r} has {len(self.shape)} dimensions but {len(self.strides)} strides")
-
-    @property
-    def count(self) -> int:
-        """How many elements the view has."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def extent(self) -> int:
-        """How many items lie between its first and its last element, both included; padding counts."""
-        if self.count == 0:
-            return 0
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
-
-    @cached_property
-    def offsets(self) -> np.ndarray:
-        """The element number of every index, an int64 array of the buffer's shape."""
-        offsets = np.zeros(self.shape, np.int64)
-        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
-            line = np.arange(size, dtype=np.int64) * stride
-            offsets += line.reshape([-1 if i == axis else 1 for i in range(len(self.shape))])
-        return offsets
-
-    @cached_property
-    def _mapped(self) -> np.ndarray:
-        """Flat index of the view for every item of the extent, -1 in the padding."""
-        mapped = np.full(self.extent, -1, np.int64)
-        mapped[self.offsets.reshape(-1)] = np.arange(self.count)
-        return mapped
-
-    def holds(self, elements: np.ndarray) -> np.ndarray:
-        """Which of these elements belong to the view: False outside and in the padding between rows."""
-        elements = np.asarray(elements)
-        inside = (elements >= 0) & (elements < self.extent)
-        if self.extent == self.count or not inside.any():
-            return inside
-        inside[inside] = self._mapped[elements[inside]] >= 0
-        return inside
-
-    def index(self, element: int) -> tuple[int, ...] | None:
-        """The index of an element, or None where the view has no such element."""
-        if not (0 <= element < self.extent) or (flat := int(self._mapped[element])) < 0:
-            return None
-        return tuple(int(i) for i in np.unravel_index(flat, self.shape))
-
-    def text(self, element: int) -> str:
-        """`x[257]` or `x[2, 5]`; an element the view lacks is shown by its distance from the start."""
-        index = self.index(element)
-        return f"{self.name}[{', '.join(map(str, index)) if index else element}]"
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One kernel launch: grid in programs or blocks, block in threads (None for Triton)."""
-
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int] | None = None
-    language: str = "triton"
-    file: str = ""
-    line: int = 0
-
-    @property
-    def blocks(self) -> int:
-        return int(np.prod(self.grid, dtype=np.int64))
-
-    @property
-    def threads(self) -> int:
-        """Threads a block, 0 where the trace does not show threads."""
-        return int(np.prod(self.block, dtype=np.int64)) if self.block else 0
-
-    def block_id(self, block: int) -> tuple[int, int, int]:
-        """(x, y, z) of a block's number."""
-        x, y, _ = self.grid
-        return block % x, block // x % y, block // (x * y)
-
-    def who(self, block: int, thread: int = -1) -> str:
-        """`program 1`, `program (1, 2, 0)`, `block 0, thread 67 (warp 2, lane 3)`."""
-        name = "program" if self.language == "triton" else "block"
-        place = str(block) if self.grid[1:] == (1, 1) else str(self.block_id(block))
-        text = f"{name} {place}"
-        if thread >= 0:
-            text += f", thread {thread} (warp {thread // WARP_SIZE}, lane {thread % WARP_SIZE})"
-        return text
 
 
 @dataclass(frozen=True)
@@ -287,10 +177,12 @@ class Trace:
         rows = self.select(buffer=buffer, launch=launch, active=True).expanded()
         return rows.rows(np.isin(rows.columns["what"], kinds) & self.buffer(buffer).holds(rows.columns["element"]))
 
-    def owners(self, buffer: str, by: Who = "block", launch: int | None = None) -> np.ndarray:
-        """Who wrote each element last: an int32 array of the buffer's shape, -1 where nobody did. Atomics count."""
+    def owners(
+        self, buffer: str, by: Who = "block", launch: int | None = None, what: Literal["write", "read"] = "write"
+    ) -> np.ndarray:
+        """Who wrote (or read) each element last: int32, of the buffer's shape, -1 where nobody did. Atomics count."""
         view = self.buffer(buffer)
-        rows = self._touched(buffer, (WRITE, ATOMIC), launch)
+        rows = self._touched(buffer, (READ if what == "read" else WRITE, ATOMIC), launch)
         owner = np.full(view.extent, -1, np.int32)
         order = np.argsort(rows.columns["sequence"], kind="stable")
         owner[rows.columns["element"][order]] = rows._who(by)[order]
@@ -321,9 +213,17 @@ class Trace:
 
     def masked(self, buffer: str, what: str | None = None, launch: int | None = None) -> dict[int, int]:
         """Elements that a mask switched off, also outside the buffer, and who held them: {element: block}."""
-        rows = self.select(buffer=buffer, what=what, launch=launch, active=False)
-        order = np.lexsort((rows.columns["sequence"], rows.columns["element"]))
-        return dict(zip(rows.columns["element"][order].tolist(), rows.columns["block"][order].tolist(), strict=True))
+        return self.select(buffer=buffer, what=what, launch=launch, active=False)._holders()
+
+    def outside(self, buffer: str, what: str | None = None, launch: int | None = None) -> dict[int, int]:
+        """Elements that were touched although the buffer has none such, and who touched them: {element: block}."""
+        rows = self.select(buffer=buffer, what=what, launch=launch, active=True).expanded()
+        rows = rows.rows(~self.buffer(buffer).holds(rows.columns["element"]))
+        return rows._holders()
+
+    def _holders(self) -> dict[int, int]:
+        order = np.lexsort((self.columns["sequence"], self.columns["element"]))
+        return dict(zip(self.columns["element"][order].tolist(), self.columns["block"][order].tolist(), strict=True))
 
     def programs(self, launch: int = 0) -> list[dict[str, int | tuple[int, int, int]]]:
         """Per block of a launch: its number, its id and how many elements it read, wrote, updated and masked off."""

@@ -202,6 +202,7 @@ def test_runs_tell_states_apart():
     ]  # fmt: skip
     owned = runs([0, 1], {0: 7})
     assert [(r.owner, r.state) for r in owned] == [(0, "owned"), (1, "owned")], "a mask takes nothing from an owner"
+    assert [(r.first, r.last) for r in runs([], {5: 1, 9: 1, 6: 1})] == [(5, 6), (9, 9)], "a gap parts two runs"
     held = runs([0, NOBODY], {1: 7})
     assert [(r.owner, r.state) for r in held] == [(0, "owned"), (7, "masked")], "nobody wrote it, 7 masked it off"
 
@@ -277,7 +278,9 @@ def test_the_timeline_shows_warps_intervals_and_notes():
 
 
 def test_thread_table_shows_masked_steps_and_stops():
-    text = Reader(figures.thread_table(events(100), "Thread 40")).text
+    html = figures.thread_table(events(100), "Thread 40")
+    text = Reader(html).text
+    assert html.count('scope="row"') == 60
     assert "write, masked off" in text and "(the first 60 of 100)" in text
 
 
@@ -327,6 +330,11 @@ def test_lines_carry_their_numbers_as_a_table():
     path = re.search(r'class="kl-line kl-c0 kl-dash0" d="([^"]*)"', html).group(1)
     (x1, y1), (x2, y2) = ([float(v) for v in point.split()] for point in path[1:].split("L"))
     assert x2 > x1 and y2 < y1, "larger is further right and higher up"
+
+
+def test_sizes_that_double_are_labelled_in_binary_units():
+    html = figures.line_chart({"a": [(1024, 1.0), (1 << 20, 2.0)]}, "n", "y", log_x=True, log_base_x=2)
+    assert re.findall(r">(\d+[KM])<", html) == ["1K", "4K", "16K", "64K", "256K", "1M"]
 
 
 def test_labels_of_lines_that_end_together_are_apart():

@@ -141,13 +141,16 @@ def test_the_masked_add_is_right_and_its_tail_is_seen():
 
 def test_a_dropped_load_mask_names_element_program_and_line():
     tensors = add_tensors()
-    fault = one(run(add_without_load_mask, tensors).faults())
+    trace = run(add_without_load_mask, tensors)
+    fault = one(trace.faults())
     assert (fault.kind, fault.buffer, fault.element, fault.count) == ("out-of-bounds", "x", 257, 255)
     assert (fault.who, fault.line) == ("program 1", planted(add_without_load_mask))
     assert Path(fault.file) == Path(__file__)
     assert fault.sentence.startswith("Program 1 reads x[257], which is out of bounds: the last element is x[256].")
     assert f"tests/trace/test_triton.py:{fault.line}" in fault.sentence and "(257–511)" in fault.sentence
     assert "the load on this line has no mask" in fault.cause
+    assert trace.outside("x") == dict.fromkeys(range(257, 512), 1) and trace.outside("y") == {}
+    assert trace.owners("x", what="read").tolist() == [0] * 256 + [1] and set(trace.owners("x")) == {-1}
     assert torch.equal(tensors["out"], tensors["x"] + tensors["y"])  # which is why a test of values never sees it
 
 
