@@ -13,8 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kernels.bench.device import CudaDevice, gpu_missing
 from kernels.bench.provenance import clocks
