@@ -1,0 +1,73 @@
+"""A host of plain files, as the published branch meets one: no redirects of its own, one 404 page at the root."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+
+PREFIX = "/learn/kernels/"
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments) -> None:
+        pass
+
+    def translate_path(self, path: str) -> str:
+        if not path.startswith(PREFIX):
+            return str(Path(self.directory) / "outside-of-the-site")
+        return super().translate_path("/" + path[len(PREFIX) :])
+
+    def list_directory(self, path):
+        self.send_error(404)
+
+    def send_error(self, code, message=None, explain=None) -> None:
+        page = Path(self.directory) / "404.html"
+        if code != 404 or not page.exists() or not self.path.startswith(PREFIX):
+            return super().send_error(code, message, explain)
+        body = page.read_bytes()
+        self.send_response(404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Host:
+    """Serves `folder` under PREFIX on this machine until `stop`."""
+
+    def __init__(self, folder: Path) -> None:
+        handler = functools.partial(_Handler, directory=str(folder))
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.origin = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = self.origin + PREFIX
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Document(HTMLParser):
+    """What a page points at and can be pointed at."""
+
+    LINKS = {"a": "href", "link": "href", "script": "src", "img": "src", "source": "src", "iframe": "src"}
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.canonical = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs) -> None:
+        found = dict(attrs)
+        self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
+        if tag == "link" and found.get("rel") == "canonical":
+            self.canonical = found["href"]
+        elif found.get(self.LINKS.get(tag, "")):
+            self.links.append(found[self.LINKS[tag]])
+
+    handle_startendtag = handle_starttag

@@ -1,0 +1,59 @@
+"""Versions beside each other: the selector, the alias that moves, canonical addresses."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+from conftest import NEW, OLD
+from site_host import Document
+
+
+def status(url: str) -> int:
+    with urllib.request.urlopen(url) as answer:
+        return answer.status
+
+
+def test_selector_switches_and_stays_on_the_page(read):
+    with read(f"{OLD}/guides/setup/") as reading:
+        page = reading.page
+        page.locator(".md-version__current").click()
+        page.locator(".md-version__link", has_text=NEW).click()
+        page.wait_for_url(f"**/{NEW}/guides/setup/")
+        assert NEW in page.locator(".md-version__current").inner_text()
+    assert reading.console == []
+
+
+def test_older_version_says_that_it_is_older(read):
+    with read(f"{OLD}/") as reading:
+        banner = reading.page.locator("[data-md-component=outdated]")
+        banner.wait_for(state="visible")
+        reading.page.locator("[data-md-component=outdated] a").click()
+        reading.page.wait_for_url("**/latest/")
+    with read(f"{NEW}/") as reading:
+        reading.page.locator(".md-version__current").wait_for()
+        assert reading.page.locator("[data-md-component=outdated]").is_hidden()
+
+
+def test_latest_moves_with_the_second_deployment(deployed):
+    before = json.loads(deployed.versions_after_first)
+    after = json.loads((deployed.files / "versions.json").read_text())
+    assert [(v["version"], v["aliases"]) for v in before] == [(OLD, ["latest"])]
+    assert [(v["version"], v["aliases"]) for v in after] == [(NEW, ["latest"]), (OLD, [])]
+
+
+def test_alias_is_files_not_a_link(deployed):
+    assert not (deployed.files / "latest").is_symlink()
+    for path in ("latest/", "latest/assets/site.css", "latest/assets/logo.svg", f"{OLD}/", f"{NEW}/assets/lessons.css"):
+        assert status(deployed.url(path)) == 200, path
+
+
+def test_canonical_address_is_the_latest(deployed):
+    for version in (OLD, NEW, "latest"):
+        page = Document((deployed.files / version / "guides" / "setup" / "index.html").read_text())
+        assert page.canonical == deployed.url("latest/guides/setup/")
+
+
+def test_root_leads_to_the_latest(read):
+    with read("") as reading:
+        reading.page.wait_for_url("**/latest/")
