@@ -122,7 +122,7 @@ def provenance(device: Any) -> Provenance:
         driver=fields[6] if fields else None,
         cuda=torch.version.cuda,
         python=platform.python_version(),
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         triton=_version("triton"),
         commit=head,
         dirty=dirty,

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from documents import provenance, record
+from fake_device import FakeDevice, Mark
 from typer.testing import CliRunner
 
-from kernels.bench import command
+from kernels.bench import command, device, limits
 from kernels.bench.provenance import command_line, gpu_slug
-from kernels.bench.results import Writer, complete
+from kernels.bench.results import Limit, Writer, complete, read
+from kernels.bench.timer import DeviceFailure
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -118,3 +120,60 @@ def test_the_command_line_holds_no_path_of_the_machine() -> None:
         ["/opt/x/bin/kernel-bench", "--output", str(ROOT / "results/h200/a.json"), "--output=/tmp/b.json"]
     )
     assert shown == "kernel-bench --output results/h200/a.json --output=b.json"
+
+
+class Ticking(FakeDevice):
+    """Time passes between any two marks, whatever is launched."""
+
+    def mark(self) -> Mark:
+        self.device_us += 500.0
+        return super().mark()
+
+
+@pytest.fixture
+def with_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "gpu_missing", lambda: None)
+    monkeypatch.setattr(device, "CudaDevice", Ticking)
+    monkeypatch.setattr(limits, "copy_limit", lambda _: Limit(name="copy", method="stand-in", gb_per_s=4000.0))
+
+
+def test_a_whole_command(with_a_device: None, tmp_path: Path) -> None:
+    output = tmp_path / "add.json"
+    options = ["--op", "add", "--implementation", "torch", "--iters", "3", "--output", str(output)]
+    done = CliRunner().invoke(command.app, [*options, "--shape", "300", "--shape", "0", "--dtype", "float32"])
+    assert done.exit_code == 0, done.output
+    document = read(output)
+    assert document.finished and document.limits[0].method == "stand-in"
+    assert [(case.shape, case.status) for case in document.cases] == [([300], "ok"), ([0], "no_work")]
+    assert document.provenance.gpu_slug == "h200" and document.provenance.clocks_after is not None
+    assert "| 300 | torch |" in done.output
+    again = CliRunner().invoke(command.app, [*options, "--shape", "300"])
+    assert again.exit_code == 0, again.output
+
+
+def test_a_wrong_result_is_status_1(with_a_device: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.add", lambda x, y: x - y)
+    options = ["--op", "add", "--implementation", "torch", "--shape", "300", "--dtype", "float32"]
+    done = CliRunner().invoke(command.app, [*options, "--output", str(tmp_path / "add.json")])
+    assert done.exit_code == 1 and "wrong: add torch float32 300" in done.output
+    assert read(tmp_path / "add.json").cases[0].samples_us == []
+
+
+def test_a_device_that_gives_up_is_status_4(
+    with_a_device: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(self: FakeDevice) -> None:
+        self.dead = True
+        raise DeviceFailure("an illegal memory access was encountered")
+
+    monkeypatch.setattr(Ticking, "synchronize", dies)
+    options = ["--op", "add", "--implementation", "torch", "--shape", "300"]
+    done = CliRunner().invoke(command.app, [*options, "--output", str(tmp_path / "add.json")])
+    assert done.exit_code == 4 and "illegal memory access" in done.output
+    assert not (tmp_path / "add.json").exists() and read(tmp_path / "add.partial.json").cases == []
+
+
+def test_records_of_another_card_are_status_2(with_a_device: None, tmp_path: Path) -> None:
+    path = a_file(tmp_path / "add.json", "NVIDIA L4")
+    done = CliRunner().invoke(command.app, ["--op", "add", "--shape", "300", "--output", str(path)])
+    assert done.exit_code == 2 and "holds records of NVIDIA L4" in done.output
