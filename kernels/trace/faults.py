@@ -16,6 +16,7 @@ from kernels.trace.model import ATOMIC, KINDS, READ, WRITE, shown_path
 
 if TYPE_CHECKING:
     from kernels.trace.model import Trace
+    from kernels.trace.places import Buffer
 
 VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
 
@@ -104,31 +105,43 @@ def _out_of_bounds(wide: Trace, bad: Trace) -> list[Fault]:
     for rows in _groups(keys):
         elements = bad.columns["element"][rows]
         buffer = bad.buffers[bad.columns["buffer"][rows[0]]]
-        high, low = elements >= buffer.extent, elements < 0
-        side = np.flatnonzero(high) if high.any() else np.flatnonzero(low) if low.any() else np.arange(len(rows))
-        pick = elements[side].max() if low.any() and not high.any() else elements[side].min()
-        row = rows[side[np.flatnonzero(elements[side] == pick)[0]]]
-        element, what = int(pick), KINDS[bad.columns["what"][row]]
+        row = _nearest(bad, rows, buffer.extent)
+        element, what = int(bad.columns["element"][row]), KINDS[bad.columns["what"][row]]
         who, file, line = _place(bad, row)
-        masked = wide.columns["active"][_same_place(wide, bad, row)]
-        all_on = bool(masked.all())
+        all_on = bool(wide.columns["active"][_same_place(wide, bad, row)].all())
         count = len(np.unique(elements))
-        if high.any():
-            last = f"the last element is {buffer.name}[{buffer.extent - 1}]" if buffer.extent else "it is empty"
-            cause = _mask_cause(bad, row, what, all_on, "the tail")
-        elif low.any():
-            last = f"the first element is {buffer.name}[0]"
+        where = f"{buffer.name}[{element}]"
+        if len(buffer.shape) != 1:
+            where = f"item {element} of {buffer.name} (shape {buffer.shape}, strides {buffer.strides})"
+        if element < 0:
+            last = f"the first element is {buffer.text(0)}"
             cause = "an offset is negative: a subtraction without a guard, or 32-bit arithmetic that overflowed"
+        elif element >= buffer.extent:
+            last = f"the last element is {buffer.text(buffer.extent - 1)}" if buffer.extent else "it is empty"
+            cause = _mask_cause(bad, row, what, all_on, "the tail")
         else:
-            last = f"it lies in the padding between rows of shape {buffer.shape}, strides {buffer.strides}"
+            last = f"it is padding, behind {buffer.text(_before(buffer, element))}"
             cause = f"{_mask_cause(bad, row, what, all_on, 'the end of a row')}, or the row stride is wrong"
         rest = f" In all, {count} elements lie outside there ({spans(elements)})." if count > 1 else ""
         sentence = (
-            f"{_capital(who)} {VERBS[what]} {buffer.name}[{element}], which is out of bounds: {last}. "
+            f"{_capital(who)} {VERBS[what]} {where}, which is out of bounds: {last}. "
             f"Line: {_at(file, line)}.{rest} Likely cause: {cause}."
         )
         found.append(Fault("out-of-bounds", sentence, buffer.name, element, who, file, line, count, cause))
     return found
+
+
+def _nearest(bad: Trace, rows: np.ndarray, extent: int) -> int:
+    """Of these accesses the first to the element nearest to the buffer: behind it, else before it, else in padding."""
+    elements = bad.columns["element"][rows]
+    side = np.where(elements >= extent, 0, np.where(elements < 0, 1, 2))
+    return int(rows[np.lexsort((bad.columns["sequence"][rows], np.abs(elements), side))[0]])
+
+
+def _before(buffer: Buffer, element: int) -> int:
+    """The last element of the view in front of an item of its padding."""
+    offsets = buffer.offsets
+    return int(offsets[offsets < element].max())
 
 
 def _same_place(wide: Trace, bad: Trace, row: int) -> np.ndarray:

@@ -84,7 +84,18 @@ def test_reading_the_padding_is_out_of_bounds():
     recorder, site = cuda(1, 32, Buffer("x", 4, (2, 3), (5, 1)))
     recorder.add(launch=0, block=0, thread=0, what=READ, buffer=0, element=[2, 3], size=4, site=site)
     fault = one(recorder.trace().faults())
-    assert (fault.kind, fault.element) == ("out-of-bounds", 3) and "padding" in fault.sentence
+    assert (fault.kind, fault.element) == ("out-of-bounds", 3)
+    assert "reads item 3 of x (shape (2, 3), strides (5, 1)), which is out of bounds" in fault.sentence
+    assert "it is padding, behind x[0, 2]" in fault.sentence
+
+
+def test_the_element_nearest_to_the_buffer_is_named_and_who_touched_it_first():
+    for elements, named in (([130, 129, 500], 129), ([-7, -1, -3], -1), ([-1, 128], 128)):
+        recorder, site = cuda()
+        recorder.add(launch=0, block=1, what=READ, buffer=0, element=elements, size=4, site=site)
+        recorder.add(launch=0, block=0, what=READ, buffer=0, element=elements, size=4, site=site)
+        fault = one(recorder.trace().faults())
+        assert (fault.element, fault.who) == (named, "block 1")
 
 
 @pytest.mark.parametrize(("element", "words"), [(128, "last element is x[127]"), (-1, "first element is x[0]")])
