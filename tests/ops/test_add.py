@@ -13,7 +13,7 @@ CASES = [pytest.param(case.shape, id=f"{'x'.join(map(str, case.shape)) or 'scala
 
 @pytest.mark.parametrize("dtype", OP.dtypes)
 @pytest.mark.parametrize("shape", CASES)
-def test_matches_the_reference_and_leaves_its_inputs_alone(shape, dtype, device):
+def test_matches_the_reference_and_leaves_its_inputs_alone(shape, dtype, device, poisoned):
     inputs = OP.inputs(shape, dtype, device, seed=1)
     before = [whole_storage(x) for x in inputs]
     assert_matches(OP, add(*inputs), inputs, dtype)
@@ -52,7 +52,7 @@ def views(device):
 
 
 @pytest.mark.parametrize("name", views("cpu"))
-def test_any_strides(name, device):
+def test_any_strides(name, device, poisoned):
     x = views(device)[name]
     y = torch.arange(x.numel(), dtype=torch.float32, device=device).reshape(x.shape)
     assert_matches(OP, add(x, y), (x, y), "float32")

@@ -18,7 +18,7 @@ INF, NAN = float("inf"), float("nan")
 
 @pytest.mark.parametrize("dtype", OP.dtypes)
 @pytest.mark.parametrize("shape", CASES)
-def test_matches_the_reference_and_leaves_its_input_alone(shape, dtype, device):
+def test_matches_the_reference_and_leaves_its_input_alone(shape, dtype, device, poisoned):
     inputs = OP.inputs(shape, dtype, device, seed=1)
     before = whole_storage(inputs[0])
     assert_matches(OP, softmax(*inputs), inputs, dtype)
@@ -62,7 +62,7 @@ def views(device):
 
 @pytest.mark.parametrize("choice", PATHS)
 @pytest.mark.parametrize("name", views("cpu"))
-def test_any_strides(name, choice, device):
+def test_any_strides(name, choice, device, poisoned):
     x = views(device)[name]
     assert_matches(OP, softmax(x), (x,), "float32")
     rows = x.reshape(-1, x.shape[-1]) if x.dim() != 2 else x
