@@ -9,7 +9,7 @@ import pytest
 
 from kernels.bench.device import CudaDevice, gpu_missing
 from kernels.bench.rates import median, rates
-from kernels.bench.results import read
+from kernels.bench.results import Document, read
 from kernels.bench.timer import Arm, buffer_sets, measure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,19 +120,25 @@ def test_a_late_device_error_fails_the_run() -> None:
     assert "failed: The device reported an error" in done.stdout, done.stdout + done.stderr
 
 
-def test_kernel_bench_measures_and_writes(tmp_path: Path) -> None:
-    output = tmp_path / "add.json"
-    options = ["--op", "add", "--dtype", "float32", "--shape", "1048576", "--shape", "0", "--iters", "5"]
+def kernel_bench(output: Path, *options: str, **environment: str) -> Document:
+    """One run of the command in its own process; the document it wrote."""
     done = subprocess.run(
-        [sys.executable, "-m", "kernels.bench.command", *options, "--variant", "block=128", "--output", str(output)],
+        [sys.executable, "-m", "kernels.bench.command", *options, "--output", str(output)],
         cwd=ROOT,
-        env={k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"},
+        env={**{k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}, **environment},
         capture_output=True,
         text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    document = read(output)
+    return read(output)
+
+
+def test_kernel_bench_measures_and_writes(tmp_path: Path) -> None:
+    shapes = ["--shape", "1048576", "--shape", "0"]
+    document = kernel_bench(
+        tmp_path / "add.json", "--op", "add", "--dtype", "float32", *shapes, "--iters", "5", "--variant", "block=128"
+    )
     made = {(r.implementation, r.shape[0]): r for r in document.cases}
     assert made["triton", 0].status == "no_work" and made["triton", 0].gb_per_s is None
     for name in ("triton", "triton[block=128]", "torch"):
@@ -141,3 +147,11 @@ def test_kernel_bench_measures_and_writes(tmp_path: Path) -> None:
         assert case.graph_nodes == {"kernel": case.launches}
         assert 0.0 < case.fraction_of_limit < 1.5
     assert document.finished and document.provenance.clocks_after.sm_mhz
+
+
+def test_compiling_stays_out_of_the_kernels_time(tmp_path: Path) -> None:
+    options = ["--op", "softmax", "--dtype", "float32", "--shape", "4096x1024", "--implementation", "triton"]
+    cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    empty, filled = (kernel_bench(tmp_path / f"{n}.json", *options, **cache).cases[0] for n in ("empty", "filled"))
+    assert empty.compile_ms > 2 * filled.compile_ms
+    assert empty.median_us == pytest.approx(filled.median_us, rel=0.2)
