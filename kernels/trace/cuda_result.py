@@ -98,14 +98,18 @@ class CudaTrace(Trace):
 
         A race in shared memory needs two different threads of a block, the same element, at least one plain write, and
         no barrier between; threads of one warp are also ordered by `__syncwarp`, but not by a shuffle. Outputs that a
-        stopped launch left unwritten are not held against it.
+        stopped launch left unwritten are not held against it. A value of shared memory that is read before its block
+        wrote it is a fault of its own, unless a race explains it.
         """
+        from kernels.trace.cuda_verdicts import unset_reads
         from kernels.trace.faults import faults
 
         found = [*([self.stopped] if self.stopped else []), *self.verdicts]
         names = self.outputs if outputs is None else outputs
         rest = faults(self._ordered_by_warp(), tuple(name for name in names if name in {b.name for b in self.buffers}))
-        return found + [fault for fault in rest if not (self.stopped and fault.kind == "unwritten")]
+        found += [fault for fault in rest if not (self.stopped and fault.kind == "unwritten")]
+        raced = {fault.buffer for fault in found if fault.kind == "shared-race"}
+        return found + [fault for fault in unset_reads(self) if fault.buffer not in raced]
 
     def _ordered_by_warp(self) -> Trace:
         """The same trace, in which `__syncwarp` starts a new interval for elements that only one warp touches there."""

@@ -273,8 +273,8 @@ def _trailer(functions: tuple[Function, ...], code: str, shown: str) -> str:
         lines.append(f"{public} void kh_signature_{number}(char* letters) {{ kh_signature({pointer}, letters); }}")
         if function.kernel:
             lines.append(
-                f"{public} void kh_kernel_{number}(void** values, const unsigned* grid, const unsigned* block, std::size_t b)"
-                f' {{ kh_call("{function.name}", {pointer}, values, grid, block, b); }}'
+                f"{public} void kh_kernel_{number}(void** values, const unsigned* grid, const unsigned* block, "
+                f'std::size_t b) {{ kh_call("{function.name}", {pointer}, values, grid, block, b); }}'
             )
         else:
             lines.append(

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.trace.cuda_library import AT_BARRIER, AT_WARP_OP, RETURNED, STOPS, Library
 from kernels.trace.faults import VERBS, Fault, spans
-from kernels.trace.model import KINDS, WARP_SIZE, Launch, shown_path
+from kernels.trace.model import KINDS, WARP_SIZE, WRITE, Launch, Trace, shown_path
 
 if TYPE_CHECKING:
     from kernels.trace.cuda_result import Region
@@ -227,3 +227,34 @@ def _refused(launch: Launch, shared_bytes: int, file: str) -> Fault:
     else:
         cause = "y and z of a grid go up to 65535, z of a block up to 64"
     return _fault("launch-refused", start, "", file, launch.line, cause)
+
+
+def unset_reads(trace: Trace) -> list[Fault]:
+    """Reads of shared elements that nobody in the block had written yet; one verdict a buffer."""
+    rows = trace.select(space="shared").expanded()
+    if not len(rows):
+        return []
+    column = rows.columns
+    keys = np.stack([column[name] for name in ("launch", "block", "buffer", "element")], axis=1)
+    _, group = np.unique(keys, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    written = np.full(group.max() + 1, np.iinfo(np.int64).max)
+    writes = column["what"] == WRITE
+    np.minimum.at(written, group[writes], column["sequence"][writes])
+    early = np.flatnonzero(~writes & (column["sequence"] < written[group]))
+    found = []
+    for number in np.unique(column["buffer"][early]):
+        here = early[column["buffer"][early] == number]
+        buffer = trace.buffers[number]
+        here = here[buffer.holds(column["element"][here])]
+        if not len(here):
+            continue
+        row = here[np.argmin(column["sequence"][here])]
+        element = int(column["element"][row])
+        who = trace.launches[column["launch"][row]].who(int(column["block"][row]), int(column["thread"][row]))
+        file, line = trace.sites[column["site"][row]]
+        start = f"{_capital(who)} reads {buffer.text(element)} of shared memory, which its block has not written yet."
+        cause = "the threads that fill the array leave this element out, or a block counts on what another one left"
+        count = len(np.unique(column["element"][here]))
+        found.append(_fault("read-before-written", start, who, file, line, cause, buffer.name, element, count))
+    return found

@@ -71,6 +71,11 @@ def test_repeated_reads_and_writes_are_not_merged():
     ]
 
 
+def test_a_value_that_is_overwritten_at_once_was_written():
+    out = np.zeros(2, F32)
+    assert rows(run("twice", [out], 2), thread=1) == [("write", "out", 1, 4)] * 2
+
+
 def test_loads_and_stores_with_a_cache_hint_stand_at_the_callers_line():
     x, out = np.arange(4, dtype=F32), np.zeros(4, F32)
     trace = run("hinted", [x, out], 4)

@@ -38,8 +38,8 @@ STOPPED = [
     ("past_shared", [floats()], 64, "out-of-bounds", "few[threadIdx.x] =", "lane 4) writes 4 bytes outside shared few"),
     ("misaligned", [floats(), floats()], 1, "misaligned", "(x + 1)", "reads 16 bytes at x[1]"),
     ("half_warp", [ints()], 32, "warp-divergence", "0xffffffffu, 1, 1)", "threads 16–31 returned"),
-    ("outside_mask", [ints(32)], 32, "warp-divergence", "void outside_mask", "thread 16 (warp 0, lane 16)"),
-    ("votes", [np.zeros(48, np.uint32), *[ints(48)] * 3], 48, "warp-divergence", "__ballot_sync", "48–63 do not exist"),
+    ("outside_mask", [ints(32)], 32, "warp-divergence", "void outside_mask", "the mask 0x0000ffff, which leaves it out"),
+    ("votes", [np.zeros(48, np.uint32), *[ints(48)] * 3], 48, "warp-divergence", "__ballot", "48–63 do not exist"),
 ]  # fmt: skip
 
 
@@ -95,6 +95,14 @@ def test_syncwarp_orders_the_lanes_of_a_warp_and_its_absence_is_a_race():
     assert right.faults() == []
     fault = verdict("neighbours", [ints()], 64, replace={"    __syncwarp();\n": "\n"})
     assert (fault.kind, fault.buffer, fault.count) == ("shared-race", "slot", 64)
+
+
+def test_shared_memory_begins_every_block_without_values():
+    out = floats(64)
+    trace = trace_cuda("unset", grid=2, block=32, args=[out], source=TRAPS)
+    assert (out[:33] == 7).all() and np.isnan(out[33:]).all()
+    assert [(f.kind, f.buffer, f.element, f.count) for f in trace.faults()] == [("read-before-written", "slot", 1, 31)]
+    assert trace.faults()[0].who == "block 1, thread 1 (warp 0, lane 1)"
 
 
 def test_a_launch_that_the_gpu_would_refuse():

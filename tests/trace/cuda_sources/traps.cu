@@ -29,6 +29,11 @@ __global__ void square(const float* x, float* out) {
     out[i] = out[i] + x[0];
 }
 
+__global__ void twice(float* out) {
+    out[threadIdx.x] = 1.0f;
+    out[threadIdx.x] = 2.0f;
+}
+
 __global__ void hinted(const float* x, float* out) {
     __stcs(out + threadIdx.x, __ldg(x + threadIdx.x) + __ldcs(x + threadIdx.x));
 }
@@ -128,6 +133,15 @@ __global__ void past_shared(float* out) {
     few[threadIdx.x] = 1.0f;
     __syncthreads();
     out[threadIdx.x] = few[threadIdx.x % 4];
+}
+
+__global__ void unset(float* out) {
+    __shared__ float slot[32];
+    if (blockIdx.x == 0 || threadIdx.x == 0) {
+        slot[threadIdx.x] = 7.0f;
+    }
+    __syncthreads();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = slot[threadIdx.x];
 }
 
 __global__ void misaligned(const float* x, float4* out) { out[0] = *reinterpret_cast<const float4*>(x + 1); }
