@@ -138,7 +138,10 @@ step_env() {
     except ImportError:
         print("triton is missing")
     assert torch.cuda.is_available(), "PyTorch sees no GPU"
-    print(torch.cuda.get_device_properties(0))'
+    print(torch.cuda.get_device_properties(0))
+    from importlib.metadata import entry_points
+    names = [entry.name for entry in entry_points(group="mkdocs.plugins")]
+    assert "lessons" in names, "the project is not installed: its MkDocs plugin is not among " + repr(names)'
   local tool
   for tool in nvcc compute-sanitizer; do
     if find_tool "$tool" >/dev/null; then
