@@ -96,14 +96,7 @@ OP = op.Op(
     reference=reference,
     implementations=(
         op.Implementation("triton", add, "triton", "kernels.ops.add:_launch", ours=True),
-        op.Implementation(
-            "vector_add",
-            op.cuda_twin("vector_add"),
-            "cuda",
-            "cuda/kernels.cu:vector_add",
-            ours=True,
-            dtypes=("float32",),
-        ),
+        op.cuda_twin("vector_add"),
         op.Implementation("torch", _library, "torch", ""),
         op.Implementation("torch.compile", op.compiled(_library), "torch", ""),
     ),
