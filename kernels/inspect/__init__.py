@@ -8,6 +8,7 @@ Results are kept in build/inspect/ until the sources or the tools change.
 
 from kernels.inspect.cuda import compile_cuda
 from kernels.inspect.facts import CompileFacts, InspectionFailed, ToolMissing
+from kernels.inspect.limits import shared_limit_bytes
 from kernels.inspect.triton import TritonRequest, compile_triton, compile_triton_many
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "compile_cuda",
     "compile_triton",
     "compile_triton_many",
+    "shared_limit_bytes",
 ]

@@ -12,7 +12,7 @@ from kernels.cuda.building import sources_of, substitute
 from kernels.cuda.toolchain import Compiler, compiler
 from kernels.inspect import disassembler, store
 from kernels.inspect.facts import CompileFacts, InspectionFailed, ptx_of, read_ptxas_log
-from kernels.sources import project_root
+from kernels.sources import fingerprint, project_root
 
 FLAGS = ("-std=c++17", "-O3")
 
@@ -43,7 +43,8 @@ def compile_cuda(
     sources = substitute(sources_of(project_root() / source), replace)
     # The host compiler is no part of the toolchain here: the device code does not depend on it.
     toolchain = f"nvcc {nvcc.version}"
-    key = store.key_of("cuda", source, sorted(sources.items()), arch, FLAGS, toolchain, disassembler.version())
+    reader = fingerprint("kernels.inspect.cuda:_compile")  # what was stored by other code may mean something else
+    key = store.key_of("cuda", source, sorted(sources.items()), arch, toolchain, disassembler.version(), reader)
     facts = store.read(key)
     if facts is None:
         facts = _compile(nvcc, sources, Path(source), arch, toolchain)
@@ -71,10 +72,9 @@ def _compile(nvcc: Compiler, sources: Mapping[str, str], source: Path, arch: int
                 raise InspectionFailed(f"nvcc {nvcc.version} could not compile {source} for sm_{arch}:\n{done.stderr}")
             return done.stderr
 
-        log = run("-cubin", "-Xptxas", "-v", "-o", "out.cubin")
-        run("-ptx", "-o", "out.ptx")
+        log = run("-cubin", "-Xptxas", "-v", "-o", "out.cubin", "--keep")
         resources = read_ptxas_log(log)
-        ptx = (Path(folder) / "out.ptx").read_text(encoding="utf-8")
+        ptx = (Path(folder) / source.with_suffix(".ptx").name).read_text(encoding="utf-8")
         sass = disassembler.disassemble(Path(folder) / "out.cubin")
     return [
         CompileFacts(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 
+from kernels.inspect.limits import shared_limit_bytes
+
 
 class InspectionFailed(RuntimeError):
     """A kernel could not be compiled. The message says which, for what, and ends with the compiler's own words."""
@@ -62,6 +64,11 @@ class CompileFacts:
         """How many PTX instructions begin with `prefix`: "bar.sync", "ld.global", "shfl"."""
         pattern = re.compile(r"^\s*(?:@!?%\w+\s+)?(?P<opcode>[a-z][\w.:]*)", re.M)
         return sum(match["opcode"].startswith(prefix) for match in pattern.finditer(self.ptx))
+
+    @property
+    def fits(self) -> bool:
+        """Whether a block's shared memory is available on this architecture: compiling does not ask, launching does."""
+        return self.shared_bytes <= shared_limit_bytes(self.arch)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)

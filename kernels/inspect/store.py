@@ -11,12 +11,10 @@ from pathlib import Path
 from kernels.inspect.facts import CompileFacts
 from kernels.sources import project_root
 
-_FORMAT = 1  # raise it when the meaning of a stored field changes
-
 
 def key_of(*parts: object) -> str:
     """A file name for everything that the facts depend on."""
-    return hashlib.sha256(repr((_FORMAT, *parts)).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def read(key: str) -> list[CompileFacts] | None:

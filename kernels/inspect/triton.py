@@ -102,7 +102,8 @@ def _key(request: TritonRequest, toolchain: str) -> str:
     else:
         code = fingerprint(request.kernel)
     described = {**asdict(request), "signature": sorted((k, repr(v)) for k, v in request.signature.items())}
-    return store.key_of("triton", code, sorted(described.items()), toolchain, disassembler.version())
+    reader = fingerprint("kernels.inspect.triton_worker:main")  # what other code stored may mean something else
+    return store.key_of("triton", code, sorted(described.items()), toolchain, disassembler.version(), reader)
 
 
 def _ask_worker(requests: list[TritonRequest]) -> list[CompileFacts]:

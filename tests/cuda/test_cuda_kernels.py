@@ -109,7 +109,8 @@ def test_softmax_agrees_with_float64(name, shape, padding, reason):
     out = getattr(cuda, name)(x)
     assert out.is_contiguous() and out.shape == x.shape
     torch.testing.assert_close(out.double(), torch.softmax(x.double(), -1), rtol=3e-6, atol=1e-30)
-    torch.testing.assert_close(out.double().sum(-1), torch.ones(shape[:-1], dtype=torch.float64, device="cuda"))
+    ones = torch.ones(shape[:-1], dtype=torch.float64, device="cuda")
+    torch.testing.assert_close(out.double().sum(-1), ones, rtol=3e-6, atol=0.0)
 
 
 @pytest.mark.gpu
@@ -156,7 +157,7 @@ def test_what_cannot_be_read_in_place_is_refused(name):
     with pytest.raises(ValueError, match="the last stride of x is 8"):
         softmax(x.t())
     with pytest.raises(ValueError, match="rows that are one stride apart"):
-        softmax(torch.randn(4, 6, 8, device="cuda")[:, ::2])
+        softmax(torch.randn(4, 6, 8, device="cuda")[:, :4])
     with pytest.raises(ValueError, match="x has no dimension"):
         softmax(torch.tensor(1.0, device="cuda"))
     with pytest.raises(ValueError, match="has no backward pass"):
@@ -203,6 +204,8 @@ def test_the_work_goes_to_the_current_stream():
     import torch
 
     x = torch.ones(1 << 20, device="cuda")
+    cuda.library()  # built before the wait below begins
+    torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(200_000_000)  # about 0.1 s; a kernel on another stream would overtake the fill

@@ -217,8 +217,9 @@ def test_the_gpu_passes(program, seed):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", [name for name in MUTANTS if "alignment" not in name])
+@pytest.mark.parametrize("name", [name for name in MUTANTS if "alignment" not in name and "warps" not in name])
 def test_a_broken_kernel_fails_on_the_gpu(name):
+    """Without the two that read where nothing is: there a GPU faults, or finds what an earlier kernel left."""
     replace, expected = MUTANTS[name]
     done = run(build_portfolio(replace=replace), "--test-only")
     assert done.returncode == 1, done.stdout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernels.inspect import CompileFacts, ToolMissing
+from kernels.inspect import CompileFacts, ToolMissing, shared_limit_bytes
 from kernels.inspect.facts import Resources, clean_sass, opcodes, ptx_of, read_ptxas_log
 
 LOG = """\
@@ -115,3 +115,14 @@ def test_without_a_disassembler_counting_is_refused():
 
 def test_facts_survive_json():
     assert CompileFacts.from_json(facts().to_json()) == facts()
+
+
+@pytest.mark.parametrize(("arch", "kib"), [(75, 64), (80, 163), (86, 99), (89, 99), (90, 227), (120, 99)])
+def test_shared_memory_fits_up_to_the_limit_of_the_architecture(arch, kib):
+    assert facts(arch=arch, shared_bytes=1024 * kib).fits
+    assert not facts(arch=arch, shared_bytes=1024 * kib + 1).fits
+
+
+def test_an_architecture_without_a_limit_is_named():
+    with pytest.raises(ValueError, match="shared memory of sm_35 is not in the table; it knows 75"):
+        shared_limit_bytes(35)
