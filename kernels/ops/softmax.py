@@ -212,7 +212,25 @@ OP = op.Op(
     inputs=inputs,
     bytes_moved=lambda shape, dtype: 2 * op.elements(shape) * op.ELEMENT_BYTES[dtype],  # read x once, write out once
     flops=lambda shape: 5 * op.elements(shape),  # maximum, difference, exponential, sum, product
-    checks=(op.Case((3, 31), "ragged: one lane short of a warp"),),
+    checks=(
+        op.Case((3, 31), "ragged: one lane short of a warp"),
+        op.Case((5, 1), "one column: every weight is 1"),
+        op.Case((1, 33), "one row, one lane past a warp"),
+        op.Case((17, 128), "narrow: several rows in a program, and one row left over"),
+        op.Case((4, 256), "a power of two: no lane is masked"),
+        op.Case((6, 257), "one past a power of two: nearly half of the block is padding"),
+        op.Case((2, 3, 40), "two leading dimensions"),
+        op.Case((65,), "one dimension: a single row"),
+        op.Case((0, 8), "no row"),
+        op.Case((8, 0), "no column"),
+        op.Case((3, 1023), "pads to 1024, where a program begins to take a single row"),
+        op.Case((2, 4097), "pads to 8192"),
+        op.Case((1, 32768), "the widest single block"),
+        op.Case((1, 32769), "one past the widest block: the looped kernel"),
+        op.Case((2, 131072), "several chunks"),
+        op.Case((1, 1 << 20), "2**20 columns: many chunks"),
+        op.Case((70000, 2), "more rows than a second grid dimension could count"),
+    ),
     benches=(
         op.Case((4096, 1024), "16 MiB in float32: a short run, where the launch shows"),
         op.Case((16384, 4096), "rows of one block, far larger than the L2 cache"),

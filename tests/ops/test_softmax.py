@@ -175,6 +175,35 @@ def test_a_tensor_on_another_gpu_than_the_current_one():
         assert_matches(OP, softmax(*inputs), inputs, "float32")
 
 
+class Recorder:
+    """Stands for a kernel: keeps the grid and the constants of the launch, and computes nothing."""
+
+    def __init__(self, name: str, launches: list):
+        self.name, self.launches = name, launches
+
+    def __getitem__(self, grid):
+        return lambda *arguments, **constants: self.launches.append((self.name, grid, constants))
+
+
+@pytest.mark.parametrize(
+    "choice,launch",
+    [
+        ({}, ("rows", (2,), {"BLOCK_M": 16, "BLOCK_N": 128, "num_warps": 4})),
+        ({"block": 2048}, ("rows", (17,), {"BLOCK_M": 1, "BLOCK_N": 2048, "num_warps": 4})),
+        ({"num_warps": 8}, ("rows", (2,), {"BLOCK_M": 16, "BLOCK_N": 128, "num_warps": 8})),
+        ({"path": "looped"}, ("looped", (17,), {"BLOCK_N": 128, "num_warps": 4})),
+        ({"path": "looped", "block": 32, "num_warps": 1}, ("looped", (17,), {"BLOCK_N": 32, "num_warps": 1})),
+    ],
+)
+def test_the_launch_is_the_one_that_was_chosen(choice, launch, device, monkeypatch):
+    launches = []
+    monkeypatch.setattr(module, "_softmax_rows", Recorder("rows", launches))
+    monkeypatch.setattr(module, "_softmax_looped", Recorder("looped", launches))
+    x = torch.ones(17, 100, device=device)
+    launch_softmax(x, torch.empty_like(x), **choice)
+    assert launches == [launch]
+
+
 def test_the_plan_by_width():
     # Threads hold 64 bytes of the row: 16 float32 or 32 bfloat16, from 4 to 32 warps.
     assert plan_softmax(1, 4) == SoftmaxPlan("block", 2048, 1, 4)
