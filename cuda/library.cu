@@ -1,4 +1,4 @@
-// The shared library that kernels/cuda.py loads: every launcher, and the runtime's words for an error.
+// The shared library that kernels/cuda loads: every launcher, and the runtime's words for an error.
 #include "kernels.cu"
 
 // The sentence for a status that a launcher returned, such as "invalid argument".

@@ -150,15 +150,22 @@ def _known(nvcc: Compiler, archs: Sequence[int]) -> tuple[int, ...]:
 
 
 def _compile(nvcc: Compiler, command: list[str], root_file: str, sources: Mapping[str, str], target: Path) -> None:
+    home = project_root() / "cuda"
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".compile_") as folder:
-        for name, text in sources.items():
+        # The sources are compiled where they lie, so that a sanitizer's report names a file that exists; only a variant
+        # is compiled from copies.
+        original = sources == sources_of(home / root_file)
+        for name, text in {} if original else sources.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         product = Path(folder) / target.name
+        place = home if original else folder
         done = subprocess.run(
-            [*command, "-o", str(product), root_file], cwd=folder, capture_output=True, text=True, check=False
+            [*command, "-o", str(product), root_file], cwd=place, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise BuildFailed(f"nvcc {nvcc.version} could not compile cuda/{root_file}:\n{done.stdout}{done.stderr}")
+        if original and sources != sources_of(home / root_file):
+            raise BuildFailed(f"cuda/{root_file} or a file it includes was changed while it was compiled; build again.")
         product.replace(target)
 
 

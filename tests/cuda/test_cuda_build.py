@@ -120,6 +120,14 @@ def test_a_compile_error_is_passed_on_and_leaves_nothing(project):
     assert [path.name for path in (project / "build").iterdir() if not path.name.startswith(".")] == []
 
 
+def test_sources_that_change_under_the_compiler_are_not_kept(project):
+    nvcc = project.parent / "nvcc"
+    nvcc.write_text(nvcc.read_text() + "echo 'int saved_by_the_editor;' > kernels.cu\n")
+    with pytest.raises(BuildFailed, match="changed while it was compiled; build again"):
+        build()
+    assert [path.name for path in (project / "build").iterdir() if not path.name.startswith(".")] == []
+
+
 def test_two_processes_compile_once(project):
     nvcc = project.parent / "nvcc"
     nvcc.write_text("#!/bin/sh\n" + FAKE_NVCC.format(log=project.parent / "log", seconds=1))
