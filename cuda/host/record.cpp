@@ -82,11 +82,13 @@ HIDDEN void record_step(Kind kind, std::uint32_t pc) { write_down(pc, 0xffff, ki
 
 HIDDEN void record(std::uintptr_t address, std::size_t size, Kind kind, const void* caller) {
     if (!runtime.in_kernel || size == 0) return;
+    const std::uint32_t pc = runtime.last_place = place(caller);
     if (address >= runtime.stacks_low && address < runtime.stacks_high) return;  // a thread's own locals
     if (address >= runtime.arguments_low && address < runtime.arguments_high) return;
-    const std::uint32_t pc = runtime.last_place = place(caller);
     const int region = find_region(address);
     if (region < 0) {
+        // clang++ also reports what g++ does not: built-in variables, and literals that the compiler keeps in memory.
+        if (is_built_in(address) || (kind == kRead && in_library(address))) return;
         stop(kWild, pc, kind, address, size);
         return;
     }
@@ -113,6 +115,7 @@ PUBLIC int kh_begin(std::uint64_t limit, int keep, double cpu_seconds) {
     region_count = last_region = 0;
     regions[0] = {};
     event_count = 0;
+    runtime.last_place = 0;
     keep_events = keep;
     cpu_seconds_left = cpu_seconds;
     if (events && event_limit != limit) {

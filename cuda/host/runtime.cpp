@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #define KH_INLINE inline __attribute__((always_inline))
 #include "kh_vectors.h"
@@ -161,6 +162,13 @@ int error_of(Stop stop) {
 }
 
 }  // namespace
+
+HIDDEN bool is_built_in(std::uintptr_t address) {
+    for (const uint3* variable : {&threadIdx, &blockIdx, &blockDim, &gridDim}) {
+        if (address - reinterpret_cast<std::uintptr_t>(variable) < sizeof(uint3)) return true;
+    }
+    return false;
+}
 
 HIDDEN void stop(Stop why, std::uint32_t pc, int kind, std::uint64_t address, std::uint64_t size) {
     if (!runtime.in_kernel || !runtime.current) return;
