@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -89,8 +91,36 @@ def test_goes_on_after_a_failure_and_exits_nonzero(project: Path) -> None:
     assert (project / "results/h200/softmax.json").is_file()
 
 
-def test_a_sanitizer_that_sees_nothing_fails(project: Path) -> None:
-    tool(project.parent, "compute-sanitizer", 'echo "========= ERROR SUMMARY: 0 errors"')
+def test_a_run_that_is_killed_keeps_the_records_it_had(project: Path) -> None:
+    hangs = TOOLS["python"].replace("*kernels.bench.command*)", "*--op*softmax*) sleep 60 ;;\n*kernels.bench.command*)")
+    tool(project.parent, "python", hangs)
+    environment = {"PATH": f"{project.parent}/tools:/usr/bin:/bin", "PYTHON": str(project.parent / "tools/python")}
+    child = subprocess.Popen(
+        ["bash", "scripts/gpu_runner.sh", "bench"],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    records, until = project / "build/gpu-records/records.tar.gz", time.monotonic() + 20
+    while not records.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait(timeout=10)
+    with tarfile.open(records) as archive:
+        assert "results/h200/add.json" in archive.getnames()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'echo "========= ERROR SUMMARY: 0 errors"',
+        'echo "========= ERROR SUMMARY: 1 error"',  # a tool that says so and exits with 0 would pass everything
+        'echo "========= ERROR SUMMARY: 0 errors"; exit 97',
+    ],
+)
+def test_a_sanitizer_that_sees_nothing_fails(project: Path, body: str) -> None:
+    tool(project.parent, "compute-sanitizer", body)
     done = run(project, "sanitizer")
     assert done.returncode == 1
     assert "memcheck did not report the planted out_of_bounds" in done.stdout
