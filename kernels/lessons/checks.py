@@ -24,7 +24,7 @@ def _results(root: Path) -> list[Fault]:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 try:
-                    records(op, gpu=folder.name)
+                    records(op, gpu=folder.name, timing=None, cache=None)
                 except Exception as error:
                     faults.append(Fault(f"../results/{folder.name}", 1, "results", f"{op}: {error}"))
             for warning in caught:
