@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cfloat>
 #include <climits>
 #include <cmath>
@@ -62,6 +63,8 @@ constexpr int warpSize = 32;
 // Copies inside kernels are accesses too. The compiler would expand them unseen.
 extern "C" void* kh_memcpy(void* to, const void* from, std::size_t bytes);
 extern "C" void* kh_memset(void* to, int value, std::size_t bytes);
+extern "C" void kh_trap();
+#define __trap() kh_trap()
 namespace std {
 using ::kh_memcpy;
 using ::kh_memset;

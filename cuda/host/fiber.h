@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if defined(KH_FORCE_UCONTEXT) || (!defined(__x86_64__) && !defined(__aarch64__))
 #include <ucontext.h>
 #define KH_UCONTEXT 1
 #endif

@@ -37,6 +37,7 @@ LaunchRecord launches[kMaxLaunches];
 int launch_count = 0;
 int backwards = 0;
 int last_error = 0;
+char assertion[200];
 
 void (*thread_function)(void*);
 void* thread_arguments;
@@ -157,6 +158,7 @@ int error_of(Stop stop) {
         case kWild: return 700;
         case kMisaligned: return 716;
         case kTooLong: case kTooManyEvents: return 702;
+        case kAssert: return 710;
         default: return 719;
     }
 }
@@ -244,7 +246,24 @@ extern "C" HIDDEN void kh_run(const char* name, int line, void (*thread)(void*),
         runtime.in_kernel = false;
     }
     if (runtime.failure.stop) last_error = error_of(runtime.failure.stop);
+    std::fflush(stdout);  // what kernels printed appears before the launch returns
 }
+
+// What assert() calls; this definition stands in for the C library's.
+extern "C" HIDDEN void __assert_fail(const char* expression, const char* file, unsigned line, const char* function) {
+    std::snprintf(assertion, sizeof assertion, "%s", expression);
+    stop(kAssert, place(__builtin_return_address(0)));
+    std::fprintf(stderr, "%s:%u: %s: assertion `%s` failed\n", file, line, function, expression);
+    std::abort();
+}
+
+extern "C" HIDDEN void kh_trap() {
+    assertion[0] = 0;
+    stop(kAssert, place(__builtin_return_address(0)));
+    std::abort();
+}
+
+PUBLIC const char* kh_assertion() { return assertion; }
 
 extern "C" HIDDEN int cudaPeekAtLastError() { return last_error; }
 

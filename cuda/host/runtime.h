@@ -29,6 +29,7 @@ enum Stop : std::int32_t {
     kTooManyEvents,
     kStackOverflow,
     kCrash,             // a signal from the processor: SIGSEGV, SIGBUS, SIGFPE
+    kAssert,            // assert() or __trap() in a kernel
 };
 
 // One access, one barrier arrival or one warp operation of one thread. 32 bytes.

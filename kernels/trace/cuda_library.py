@@ -56,6 +56,7 @@ LANE_FAULT = np.dtype(
 )
 STOPS = (
     "", "barrier", "warp", "mask", "wild", "misaligned", "too-long", "too-many-events", "stack-overflow", "crash",
+    "assertion",
 )  # fmt: skip
 READY, RETURNED, AT_BARRIER, AT_WARP_OP = range(4)
 BARRIER, WARP_OP = 3, 4  # kinds of events beyond READ, WRITE, ATOMIC
@@ -132,6 +133,7 @@ class Library:
         calls.kh_region.argtypes = (ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
         for name in ("kh_events", "kh_launches", "kh_failure", "kh_library", "kh_anchor_address"):
             getattr(calls, name).restype = ctypes.c_void_p
+        calls.kh_assertion.restype = ctypes.c_char_p
 
     @property
     def thread_block(self) -> int:
@@ -166,6 +168,10 @@ class Library:
         start = ctypes.c_void_p()
         count = self.calls.kh_lane_faults(ctypes.byref(start), 0)
         return _copy(start.value, min(count, 256), LANE_FAULT), count
+
+    def assertion(self) -> str:
+        """The expression of the `assert` that failed last; empty for `__trap()`."""
+        return self.calls.kh_assertion().decode(errors="replace")
 
     def allocations(self) -> list[int]:
         start = ctypes.c_void_p()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -99,12 +100,23 @@ def check_type(name: str, letters: str, array: np.ndarray) -> None:
         )
 
 
+def _refuse_overlap(buffers: Sequence[DeviceBuffer]) -> None:
+    """ValueError where one array is part of another's memory: as two buffers they would no longer see each other."""
+    spans = sorted((b.owner.ctypes.data, b.owner.ctypes.data + b.span, b.name) for b in buffers if b.span)
+    for (_, end, name), (start, _, other) in pairwise(spans):
+        if start < end:
+            raise ValueError(
+                f"arguments {name} and {other} are overlapping parts of one array; pass the same array twice, or copies"
+            )
+
+
 def pack(
     call: str, names: Sequence[str], signature: Sequence[str], args: Sequence[object]
 ) -> tuple[ctypes.Array, list[DeviceBuffer], list[object]]:
     """A table of pointers to the arguments' values, the buffers among them, and what must stay alive.
 
-    A stream parameter at the end may be left out. The same array passed twice is one buffer, as on the GPU.
+    A stream parameter at the end may be left out. The same array passed twice is one buffer, as on the GPU;
+    ValueError where two arrays overlap in part.
     """
     args = list(args)
     while len(args) < len(signature) and signature[len(args)][0] == "s":
@@ -132,4 +144,5 @@ def pack(
             held = scalar(name, letters[0], value)
         kept.append(held)
         table[number] = ctypes.addressof(held)
+    _refuse_overlap(buffers)
     return table, buffers, kept

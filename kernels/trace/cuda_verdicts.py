@@ -42,6 +42,10 @@ def verdicts(
             stopped = _fault("warp-divergence", start, who, file, line, cause)
         elif stop in ("wild", "misaligned"):
             stopped = _address(stop, failure, who, regions, library, file, line)
+        elif stop == "assertion":
+            text = library.assertion()
+            start = f"{_capital(who)} finds that `{text}` is false." if text else f"{_capital(who)} calls `__trap()`."
+            stopped = _fault("assertion", start, who, file, line, "the kernel's own check failed")
         else:
             stopped = _limit(stop, failure, who, file, line)
     others = [fault for fault in (_lanes(lanes, launches, lines, file),) if fault]

@@ -179,6 +179,11 @@ def test_lines_are_those_of_the_source_after_translation():
         assert re.search(r"\b(x|out)\[", text[event.line - 1]), (event, text[event.line - 1])
 
 
+def test_what_a_kernel_prints_is_there_when_the_launch_returns(capfd):
+    run("prints", [np.zeros(2, np.int32)], 2)
+    assert capfd.readouterr().out == "thread 0\nthread 1\n"
+
+
 def test_order_backward_runs_the_last_thread_first():
     out = np.zeros(8, np.int32)
     run("all_write", [out], 16)

@@ -154,6 +154,15 @@ def test_arguments_that_do_not_fit_are_named(args, words):
     assert words in str(caught.value)
 
 
+def test_in_place_is_one_buffer_and_a_partial_overlap_is_refused():
+    x = np.arange(8, dtype=np.float32)
+    trace = trace_cuda_launcher("launch_vector_add", [x, x, x, 8])
+    assert x.tolist() == [2 * i for i in range(8)]
+    assert [b.name for b in trace.buffers] == ["x"]
+    with pytest.raises(ValueError, match="x and out are overlapping parts of one array"):
+        trace_cuda_launcher("launch_vector_add", [x[:4], np.ones(4, np.float32), x[2:6], 4])
+
+
 def test_names_that_do_not_exist():
     with pytest.raises(KeyError, match="it has: vector_add, softmax_serial"):
         trace_cuda("vector_sub", grid=1, block=1, args=[])

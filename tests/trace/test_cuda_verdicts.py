@@ -43,6 +43,8 @@ STOPPED = [
     ("past_shared", [floats()], 64, "out-of-bounds", "few[threadIdx.x] =", "lane 4) writes 4 bytes outside shared few"),
     ("half_warp", [ints()], 32, "warp-divergence", "0xffffffffu, 1, 1)", "threads 16–31 returned"),
     ("outside_mask", [ints(32)], 32, "warp-divergence", "void outside_mask", "mask 0x0000ffff, which leaves it out"),
+    ("asserts", [ints()], 4, "assertion", "assert(", "lane 3) finds that `threadIdx.x != 3` is false"),
+    ("traps", [ints()], 4, "assertion", "__trap()", "lane 2) calls `__trap()`"),
     ("votes", [np.zeros(48, np.uint32), *[ints(48)] * 3], 48, "warp-divergence", "__ballot", "48–63 do not"),
 ]  # fmt: skip
 

@@ -1,7 +1,9 @@
 // One kernel for each thing that a recorder of memory accesses easily gets wrong.
 #include <cuda_runtime.h>
 
+#include <cassert>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 __constant__ float plain_table[4] = {1.0f, 2.0f, 3.0f, 4.0f};
@@ -142,6 +144,20 @@ __global__ void unset(float* out) {
     }
     __syncthreads();
     out[blockIdx.x * blockDim.x + threadIdx.x] = slot[threadIdx.x];
+}
+
+__global__ void asserts(int* out) {
+    assert(threadIdx.x != 3);
+    out[threadIdx.x] = 1;
+}
+
+__global__ void traps(int* out) {
+    if (threadIdx.x == 2) __trap();
+}
+
+__global__ void prints(int* out) {
+    printf("thread %d\n", threadIdx.x);
+    out[threadIdx.x] = 1;
 }
 
 __global__ void misaligned(const float* x, float4* out) { out[0] = *reinterpret_cast<const float4*>(x + 1); }
