@@ -163,7 +163,6 @@ def build(text: str, shown: str, include: Path | None = None) -> Path:
     key = _key(
         text,
         shown,
-        headers,
         local,
         *runtime,
         compiler.family,

@@ -34,6 +34,11 @@ def test_only_launches_change_and_every_line_stays_where_it_was():
     assert len(changed) >= 5
 
 
+def test_windows_line_ends_change_nothing():
+    text = (project_root() / "cuda" / "kernels.cu").read_text()
+    assert translate(text.replace("\n", "\r\n"), "cuda/kernels.cu") == translate(text, "cuda/kernels.cu")
+
+
 @pytest.mark.parametrize(
     ("launch", "call"),
     [

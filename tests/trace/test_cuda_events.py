@@ -73,7 +73,7 @@ def test_repeated_reads_and_writes_are_not_merged():
 
 def test_a_value_that_is_overwritten_at_once_was_written():
     out = np.zeros(2, F32)
-    assert rows(run("twice", [out], 2), thread=1) == [("write", "out", 1, 4)] * 2
+    assert rows(run("twice", [out], 1), thread=0) == [("write", "out", 0, 4)] * 2
 
 
 def test_loads_and_stores_with_a_cache_hint_stand_at_the_callers_line():
