@@ -93,6 +93,12 @@ class CudaTrace(Trace):
         keep &= steps["thread"] == thread
         return [(i, self.sites[s][1]) for i, s in zip(steps["interval"][keep].tolist(), steps["site"][keep].tolist())]
 
+    def story(self, thread: int, block: int = 0, launch: int = 0) -> list[str]:
+        """What one thread does, a line of words for each run of like steps; see `kernels.trace.cuda_story`."""
+        from kernels.trace.cuda_story import story
+
+        return story(self, thread, block, launch)
+
     def faults(self, outputs: Sequence[str] | None = None) -> list:
         """Verdicts, worst first: what stopped the launch, then lanes and launches, then those of every trace.
 

@@ -1,5 +1,7 @@
 """The kernels of Lesson 9 on the CPU: their numbers, and the facts that the lesson shows about them."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,31 @@ def test_the_facts_of_lesson_nine():
     assert [b.line for b in barriers[:3]] == [b.line for b in barriers[3:]]
     # A shuffle tree has five steps; warp 0 runs it twice a reduction.
     assert (len(trace.warp_operations(67)), len(trace.warp_operations(3))) == (10, 20)
+
+
+def test_the_story_of_thread_67():
+    _, trace = softmax("softmax_parallel", scores(2, 600))
+    told = trace.story(67)
+    assert told[0] == "thread 67 of block 0: warp 2, lane 3"
+    text = [re.sub(r"^line \d+: ", "", line) for line in told[1:]]
+    reduction = [
+        "takes part in 5 warp operations",
+        "waits at barrier {}, which 256 of 256 threads reach",
+        "waits at barrier {}, which 256 of 256 threads reach",
+        "reads scratch[0]",
+        "waits at barrier {}, which 256 of 256 threads reach",
+    ]
+    columns = "reads x[0, 67], x[0, 323], x[0, 579]"
+    last = [f"{verb}[0, {c}]" for c in (67, 323, 579) for verb in ("reads x", "writes out")]
+    barriers = iter(range(1, 7))
+    both = [line.format(next(barriers)) if "{}" in line else line for line in reduction * 2]
+    assert text == [columns, *both[:5], columns, *both[5:], *last]
+    assert "writes scratch[2]" in trace.story(64, block=1)[3]  # lane 0 of warp 2 writes its warp's partial
+    idle = softmax("softmax_parallel", scores(1, 33))[1].story(67)
+    assert not [line for line in idle if "x[" in line or "out[" in line]
+    assert len([line for line in idle if "waits at barrier" in line]) == 6
+    with pytest.raises(ValueError, match="2 blocks of 256 threads; there is no block 0, thread 256"):
+        trace.story(256)
 
 
 def test_thirty_three_columns_leave_most_threads_without_any():
