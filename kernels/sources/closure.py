@@ -257,7 +257,7 @@ class Sources:
                 f"There is no project module {module!r}; write a reference as 'kernels.ops.softmax:softmax' or "
                 "'cuda/kernels.cu:vector_add'."
             )
-        if name not in parsed.symbols:
+        if name not in parsed.symbols and name not in parsed.imports:
             raise KeyError(f"{module} defines no {name!r}; it defines {', '.join(sorted(parsed.symbols))}.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 from dataclasses import dataclass, field
 
@@ -60,8 +61,8 @@ def parse_module(text: str, module: str, *, is_package: bool) -> PythonModule:
 
 
 def _describe(statement: ast.stmt, package: str) -> Symbol:
-    normal = _DocstringRemover().visit(ast.parse(ast.unparse(statement)))
-    symbol = Symbol(digests=[hashlib.sha256(ast.dump(normal).encode()).hexdigest()])
+    normal = _DocstringRemover().visit(copy.deepcopy(statement))
+    symbol = Symbol(digests=[hashlib.sha256(_written_out(normal).encode()).hexdigest()])
     inner_of_chain: set[ast.AST] = set()
     for node in ast.walk(normal):
         if isinstance(node, ast.Attribute) and node not in inner_of_chain:
@@ -125,6 +126,17 @@ def _target_names(target: ast.expr) -> list[str]:
     if isinstance(target, ast.Subscript | ast.Attribute):  # TABLE["x"] = …, op.field = …: part of TABLE, of op
         return _target_names(target.value)
     return []
+
+
+def _written_out(node: object) -> str:
+    """A syntax tree as text, the same in every version of Python: `ast.dump` shows fields that come and go."""
+    if isinstance(node, ast.AST):
+        fields = ((name, getattr(node, name, None)) for name in node._fields if name not in ("ctx", "kind"))
+        inside = ",".join(f"{name}={_written_out(value)}" for name, value in fields if value not in (None, []))
+        return f"{type(node).__name__}({inside})"
+    if isinstance(node, list):
+        return f"[{','.join(map(_written_out, node))}]"
+    return repr(node)
 
 
 class _DocstringRemover(ast.NodeTransformer):

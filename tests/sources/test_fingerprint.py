@@ -142,3 +142,13 @@ def test_windows_line_ends_change_nothing(project):
         file = project / path
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     assert all_fingerprints(project) == before
+
+
+def test_a_fingerprint_is_the_same_under_every_python(project):
+    """Records are taken under one version and judged under others. This text was 3.11's, 3.12's and 3.13's."""
+    assert Sources(project).fingerprint(["kernels.ops.operator:launch"]) == "3fad736978438337"
+
+
+def test_a_name_that_a_module_only_passes_on_has_a_fingerprint(project):
+    (project / "kernels/ops/__init__.py").write_text("from kernels.ops.operator import launch\n")
+    assert Sources(project).explain(["kernels.ops:launch"]) == Sources(project).explain(["kernels.ops.operator:launch"])
