@@ -181,7 +181,8 @@ def build(text: str, shown: str, include: Path | None = None) -> Path:
             copy = work / shown
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
-            found = [f"-I{shim}", *([f"-I{include}"] if include else [])]
+            # nvcc includes its run-time header without being asked, and so does this.
+            found = [f"-I{shim}", "-include", "cuda_runtime.h", *([f"-I{include}"] if include else [])]
             _run([compiler.path, *compiler.kernel_flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
             objects = [str(folder / item) for item in runtime]
             _run([compiler.path, "-shared", "-Wl,-Bsymbolic", "kernels.o", *objects, "-lrt", "-o", "library.so"], work)

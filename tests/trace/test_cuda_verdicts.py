@@ -190,6 +190,17 @@ def test_float4_on_rows_that_are_not_aligned():
     assert found[0].who == "block 1, thread 0 (warp 0, lane 0)"
 
 
+def test_the_faults_planted_for_the_sanitizers_are_found_without_a_gpu():
+    plants = Path(__file__).parents[1] / "cuda" / "plants"
+    x, out = floats(256), floats(256)
+    race = trace_cuda("reverse_without_barrier", grid=1, block=256, args=[x, out], source=plants / "missing_barrier.cu")
+    assert [(f.kind, f.buffer, f.count) for f in race.faults()] == [("shared-race", "tile", 256)]
+    past = trace_cuda(
+        "store_past_the_end", grid=5, block=256, args=[floats(1024), 1024], source=plants / "out_of_bounds.cu"
+    )
+    assert [(f.kind, f.buffer, f.element) for f in past.faults()] == [("out-of-bounds", "out", 1024)]
+
+
 @GCC_ONLY
 def test_a_float4_laid_over_an_odd_element():
     fault = verdict("misaligned", [floats(), floats()], 1)
