@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -13,22 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from site_host import NEW, OLD, ROOT, Host
 
-from site_host import Host
-
-ROOT = Path(os.environ.get("SITE_TEST_ROOT") or Path(__file__).parents[2])
-OLD, NEW = "1.0", "1.1"
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
-
-
-def nav_pages() -> list[str]:
-    """The addresses of the pages that mkdocs.yml names, below a version, in its order; "" is the home page."""
-    text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
-    names = re.findall(r"([\w/.-]+)\.md\s*$", text, re.MULTILINE)
-    return [re.sub(r"(^|/)index$", r"\1", name) + ("" if name.endswith("index") else "/") for name in names]
+QUIET = ("background-networking", "component-update", "sync", "gpu", "quic")
+FLAGS = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
 
 
 def pytest_collection_modifyitems(items) -> None:

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
+import re
 import threading
 from html.parser import HTMLParser
 from pathlib import Path
 
+ROOT = Path(os.environ.get("SITE_TEST_ROOT") or Path(__file__).parents[2])
 PREFIX = "/learn/kernels/"
+OLD, NEW = "1.0", "1.1"
+LINKS = {"a": "href", "link": "href", "script": "src", "img": "src", "source": "src", "iframe": "src"}
+
+
+def nav_pages() -> list[str]:
+    """The addresses of the pages that mkdocs.yml names, below a version, in its order; "" is the home page."""
+    text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    names = re.findall(r"([\w/.-]+)\.md\s*$", text, re.MULTILINE)
+    return [re.sub(r"(^|/)index$", r"\1", name) + ("" if name.endswith("index") else "/") for name in names]
+
+
+def results(page, words: str) -> list[str]:
+    """Addresses that the search of an open page answers with, best first."""
+    page.keyboard.press("/")
+    page.locator(".md-search__input").press_sequentially(words)  # the theme listens for keys
+    page.locator(".md-search-result__item").first.wait_for(timeout=10_000)
+    links = page.locator(".md-search-result__item > a.md-search-result__link")
+    return links.evaluate_all("all => all.map(a => a.href)")
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -26,7 +47,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
     def send_error(self, code, message=None, explain=None) -> None:
         page = Path(self.directory) / "404.html"
         if code != 404 or not page.exists() or not self.path.startswith(PREFIX):
-            return super().send_error(code, message, explain)
+            super().send_error(code, message, explain)
+            return
         body = page.read_bytes()
         self.send_response(404)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -53,8 +75,6 @@ class Host:
 class Document(HTMLParser):
     """What a page points at and can be pointed at."""
 
-    LINKS = {"a": "href", "link": "href", "script": "src", "img": "src", "source": "src", "iframe": "src"}
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.links: list[str] = []
@@ -67,7 +87,7 @@ class Document(HTMLParser):
         self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
         if tag == "link" and found.get("rel") == "canonical":
             self.canonical = found["href"]
-        elif found.get(self.LINKS.get(tag, "")):
-            self.links.append(found[self.LINKS[tag]])
+        elif found.get(LINKS.get(tag, "")):
+            self.links.append(found[LINKS[tag]])
 
     handle_startendtag = handle_starttag

@@ -6,9 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
-from conftest import NEW, OLD
-from site_host import PREFIX, Document
-from test_search import results
+from site_host import NEW, OLD, PREFIX, Document, results
 
 
 @pytest.mark.parametrize("version", [OLD, NEW, "latest"])
@@ -59,7 +57,7 @@ def test_missing_page_is_styled_and_can_search(read, deployed, missing, base):
         assert page.evaluate("document.baseURI") == deployed.url(base)
         assert page.evaluate("getComputedStyle(document.querySelector('.md-header')).position") == "sticky"
         assert page.evaluate("getComputedStyle(document.querySelector('.md-header')).borderBottomStyle") == "solid"
-        assert page.locator(".md-logo img").evaluate("image => image.naturalWidth") > 0
+        assert page.locator(".md-header .md-logo img").evaluate("image => image.naturalWidth") > 0
         found = results(page, "warp shuffle")
         assert found[0].startswith(deployed.url(base))
         page.goto(found[0])

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-
-def results(page, words: str) -> list[str]:
-    page.keyboard.press("/")
-    page.locator(".md-search__input").fill(words)
-    page.locator(".md-search-result__item").first.wait_for(timeout=10_000)
-    return page.locator(".md-search-result__item > a.md-search-result__link").evaluate_all(
-        "all => all.map(a => a.href)"
-    )
+from site_host import results
 
 
 def test_warp_shuffle_is_found_in_the_lesson_first(read):

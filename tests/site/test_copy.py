@@ -1,0 +1,115 @@
+"""What a reader copies runs as it is, in a fresh process."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from site_host import ROOT, nav_pages
+
+BLOCK = re.compile(r'<div class="kl-block[^"]*" id="block-([^"]+)".*?(?=<div class="kl-block|</article>)', re.DOTALL)
+PROGRAM = re.compile(r'class="kl-copy" data-clipboard-text="([^"]*)"')
+
+
+def programs(deployed, blocks) -> dict[str, tuple[str, object]]:
+    """Text to copy -> where it stands and its block; only what this machine can run."""
+    found = {}
+    for path in nav_pages():
+        text = (deployed.files / "latest" / path / "index.html").read_text()
+        for match in BLOCK.finditer(text):
+            copied = PROGRAM.search(match[0])
+            block, able = blocks[path, match[1]]
+            if copied and able:
+                found[html.unescape(copied[1])] = (f"{path}#block-{match[1]}", block)
+    return found
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    """(page, id) -> the block and whether this machine can run it."""
+    from kernels.lessons.mkdocs_plugin import open_project
+
+    engine, sources, _ = open_project(str(ROOT / "mkdocs.yml"))
+    found = {}
+    for source in sources:
+        path = re.sub(r"(^|/)index$", r"\1", source.name.removesuffix(".md"))
+        path += "" if path == "" or path.endswith("/") else "/"
+        for block in engine.scan(source).blocks:
+            found[path, block.id] = (block, not engine.machine.lacking(block.needs))
+    engine.close()
+    return found
+
+
+def run(text: str, block, folder: Path) -> str:
+    """Why the program failed; empty when it ran."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment["PYTHONWARNINGS"] = "ignore"
+    if block.language == "bash":
+        command, where = ["bash", "-c", text], ROOT
+    else:
+        file = folder / f"{block.id}.py"
+        file.write_text(text)
+        command, where = [sys.executable, str(file)], folder
+    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, timeout=200)
+    expected = block.returncode if block.language == "bash" else 0
+    raised = done.stderr.strip().rpartition("\n")[2].partition(":")[0].rpartition(".")[2]
+    if block.raises:
+        return (
+            ""
+            if raised == block.raises.rpartition(".")[2]
+            else f"{block.raises} was to be raised: {done.stderr[-800:]}"
+        )
+    return "" if done.returncode == expected else f"exit status {done.returncode}\n{done.stderr[-1500:]}"
+
+
+def test_every_program_that_can_be_copied_runs(deployed, blocks, tmp_path):
+    found = programs(deployed, blocks)
+    # A program that is the beginning of a longer one has run when that one has; those that stop early run alone.
+    distinct = [
+        (text, place, block)
+        for text, (place, block) in found.items()
+        if block.raises or not any(other != text and other.startswith(text.rstrip()) for other in found)
+    ]
+    assert distinct, "no page offers a program to copy"
+    folders = [tmp_path / str(index) for index in range(len(distinct))]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        failures = pool.map(lambda one, folder: run(one[0], one[2], folder), distinct, folders)
+        failed = [f"{place}: {why}" for (_, place, _), why in zip(distinct, failures, strict=True) if why]
+    assert failed == [], "\n\n".join(failed)
+
+
+def test_copy_button_copies_and_says_so(read):
+    with read("latest/") as reading:
+        page = reading.page
+        button = page.locator(".kl-copy").first
+        button.focus()
+        page.keyboard.press("Enter")
+        page.locator(".kl-copy--done").wait_for()
+        dialog = page.locator(".md-dialog")
+        assert dialog.get_attribute("aria-live") == "polite"
+        assert "Copied" in dialog.inner_text()
+        assert page.evaluate("navigator.clipboard.readText()") == button.get_attribute("data-clipboard-text")
+
+
+def test_blocks_and_excerpts_have_no_second_copy_button(read, deployed):
+    excerpts = 0
+    for path in nav_pages():
+        with read(f"latest/{path}") as reading:
+            page = reading.page
+            assert page.locator(".kl-block .md-code__button, .kl-block .md-clipboard").count() == 0
+            assert page.locator(".kl-excerpt button").count() == 0
+            for excerpt in page.locator(".kl-excerpt figcaption").all():
+                assert excerpt.inner_text().startswith("Excerpt of ")
+                excerpts += 1
+    assert excerpts > 0, "no page shows an excerpt"
+    with read("latest/guides/setup/") as reading:
+        assert reading.page.locator(".md-code__button, .md-clipboard").count() > 0
