@@ -100,16 +100,17 @@ def accept(
     from kernels.lessons.report import describe, summary
 
     engine, sources, docs = _open(config_file)
-    wanted = [name.partition("#") for name in pages or []]
-    chosen = _choose(sources, [name for name, _, _ in wanted])
-    ids = {(name, block) for name, _, block in wanted if block}
     try:
+        wanted = [name.partition("#") for name in pages or []]
+        chosen = _choose(sources, [name for name, _, _ in wanted])
+        ids = _chosen_ids(engine, sources, wanted)
         only = None
-        if ids or needs:
+        if needs or any(ids.values()):
 
-            def only(block) -> bool:
-                return (not ids or block.id in {each for _, each in ids}) and (not needs or needs in block.needs)
+            def only(page: str, block) -> bool:
+                return (not ids[page] or block.id in ids[page]) and (not needs or needs in block.needs)
 
+            ids |= {source.name: set() for source in chosen if source.name not in ids}
         report = _bring(engine, chosen, "accept", only=only)
     finally:
         engine.close()
@@ -119,7 +120,9 @@ def accept(
     for fault in faults:
         _out.print(describe(fault, docs), markup=False)
     _out.print(f"{summary(report)}; {len(report.written)} files written", markup=False)
-    raise typer.Exit(1 if any(fault.kind not in ("stale", "missing") for fault in faults) else 0)
+    # What was not chosen may still differ, and what cannot run here may be stale: neither is a refusal.
+    harmless = {"stale", "missing"} | ({"drift", "new", "edited", "orphan"} if only else set())
+    raise typer.Exit(1 if any(fault.kind not in harmless for fault in faults) else 0)
 
 
 @app.command("list")
@@ -208,6 +211,8 @@ def _mkdocs(call: Callable[[], None]) -> None:
         raise typer.Exit(1) from None
     except click.exceptions.Abort:
         raise typer.Exit(1) from None
+    finally:
+        logger.removeHandler(handler)
 
 
 def _bring(engine, sources, mode: str, **named):
@@ -215,6 +220,21 @@ def _bring(engine, sources, mode: str, **named):
 
     with showing() as progress:
         return engine.bring_up_to_date(sources, mode, progress=progress, **named)
+
+
+def _chosen_ids(engine, sources, wanted) -> dict[str, set[str]]:
+    """The blocks named by page#id, by page; an empty set for a page that was named whole."""
+    ids: dict[str, set[str]] = {}
+    for name, _, block in wanted:
+        source = _choose(sources, [name])[0]
+        known = {each.id for each in engine.scan(source).blocks}
+        if block and block not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            _err.print(f"lessons: {source.name} has no block {block!r}; it has {listed}", markup=False)
+            raise typer.Exit(2)
+        whole = source.name in ids and not ids[source.name]
+        ids[source.name] = set() if whole or not block else ids.get(source.name, set()) | {block}
+    return ids
 
 
 def _choose(sources, names: list[str] | None):

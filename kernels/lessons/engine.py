@@ -10,6 +10,8 @@ Modes:
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ from kernels.lessons.model import Block, Fault, Inline, Outcome, Output, PageOut
 from kernels.lessons.normalise import normalise
 from kernels.lessons.runner import Job, JobResult, Runner
 from kernels.lessons.scan import scan_page
-from kernels.lessons.store import Accepted, AcceptedPage, RunStore
+from kernels.lessons.store import Accepted, AcceptedPage, RunStore, text_digest
 from kernels.sources import Sources
 
 MODES = ("run", "frozen", "verify", "accept")
@@ -30,10 +32,11 @@ INLINE_ITEM = "inline:"
 
 @dataclass
 class Counts:
-    """How many blocks did what."""
+    """How many blocks did what: `kept` ones show this machine's last run, `frozen` ones what was accepted."""
 
     sources: int = 0
     ran: int = 0
+    kept: int = 0
     frozen: int = 0
     failed: int = 0
     drifted: int = 0
@@ -64,23 +67,25 @@ class Report:
 class Engine:
     """One project's pages. Keep it for several builds: it keeps warm workers and what it has read."""
 
-    def __init__(self, root: Path, new_markdown: Callable[[], Any], *, jobs: int | None = None) -> None:
+    def __init__(
+        self, root: Path, new_markdown: Callable[[], Any], *, settings: str = "", jobs: int | None = None
+    ) -> None:
+        """`new_markdown` gives a converter with the site's extensions; `settings` is a text that tells them apart."""
         self.root = root
         self.accepted_folder = root / "lessons_src" / "outputs"
         self.machine = machine.Machine()
-        self.runs = RunStore(root / ".lessons" / "runs")
+        self.runs = RunStore(root / ".lessons" / "runs", stamp=f"{_own_digest()} {text_digest(settings)}")
         self.commit = machine.commit(root)
         self._new_markdown = new_markdown
         self._runner = Runner(root, jobs)
-        self._engine_digest = _own_digest()
 
     def close(self) -> None:
         """End the warm workers."""
         self._runner.close()
 
     def scan(self, source: PageSource) -> PageScan:
-        """What a page asks to be run; remembered for as long as its text and the engine stay as they are."""
-        key = hashlib.sha256(f"{self._engine_digest}\0{source.body}".encode()).hexdigest()
+        """What a page asks to be run; remembered for as long as its text, the engine and its settings stay."""
+        key = text_digest(source.body)
         noted = self.runs.noted(source, "scan")
         if noted and noted["key"] == key:
             blocks = [Block(**{**each, **_tuples(each)}) for each in noted["blocks"]]
@@ -104,11 +109,12 @@ class Engine:
         mode: str = "run",
         *,
         progress: Callable[[str, int, int], None] | None = None,
-        only: Callable[[Block], bool] | None = None,
+        only: Callable[[str, Block], bool] | None = None,
     ) -> Report:
         """Bring the pages to a state that can be shown, and say what is wrong with them.
 
-        `progress` hears (what starts, blocks started, blocks to run). `only` restricts what `accept` may replace.
+        `progress` hears (what starts, blocks started, blocks to run). `only` restricts what `accept` may replace:
+        it is asked with a page's name and a block.
 
         Raises:
             ValueError: `mode` is not a mode.
@@ -189,6 +195,8 @@ class _PageWork:
     ) -> tuple[str, dict[str, str]]:
         digest = hashlib.sha256(extra.encode())
         reached: dict[str, str] = {}
+        if blocks:  # what an earlier block of the page imported by name is that block's, whatever its session
+            modules = self.sources.unexplained(self._codes_up_to(blocks[-1]), modules)
         for block in blocks:
             fields = (
                 block.language,
@@ -210,6 +218,15 @@ class _PageWork:
         for name, value in sorted(reached.items()):
             digest.update(f"{name}={value}\n".encode())
         return digest.hexdigest()[:16], reached
+
+    def _codes_up_to(self, last: Block) -> list[str]:
+        found = []
+        for block in self.scan.blocks:
+            if block.language == "python" and block.compiled is last.compiled and block.line <= last.line:
+                with contextlib.suppress(SyntaxError):  # its run will say so
+                    ast.parse(block.code)
+                    found.append(block.code)
+        return found
 
     def _reuse(self, block: Block) -> bool:
         """Let an accepted output or a stored run of the same code in the same environment stand in for a run."""
@@ -382,12 +399,14 @@ class _PageWork:
         if stored and stored.edited:
             self._block_fault(faults, block, "edited", stored.edited)
         if today is not None:
-            label, commit, status = self.engine.machine.label(block.needs), self.engine.commit, "ran"
+            label, commit = self.engine.machine.label(block.needs), self.engine.commit
+            status = "ran" if block.id in self.to_run else "kept"
             self._compare(faults, block, stored, today)
             shown = today
         elif stored is None:
-            reasons = "; ".join(self.engine.machine.lacking(block.needs)) or "this mode runs nothing"
-            self._block_fault(faults, block, "missing", f"no accepted output, and it cannot be run here ({reasons})")
+            reasons = "; ".join(self.engine.machine.lacking(block.needs))
+            why = f"it cannot be run here ({reasons})" if reasons else "this mode runs nothing"
+            self._block_fault(faults, block, "missing", f"no accepted output, and {why}")
             return Outcome(block, "failed", Output(), "", "", faults)
         else:
             label, commit, status = stored.label, stored.commit, "frozen"
@@ -482,7 +501,7 @@ class _PageWork:
 
     # What is accepted
 
-    def accept(self, only: Callable[[Block], bool] | None) -> list[str]:
+    def accept(self, only: Callable[[str, Block], bool] | None) -> list[str]:
         """Write what ran. A page with a failed block is left as it was accepted."""
         failed = [
             f for f in self.outcome.all_faults() if f.kind in ("failed", "option", "markdown", "unplaced", "store")
@@ -493,7 +512,7 @@ class _PageWork:
         keep: set[str] = set()
         for block in self.scan.blocks:
             outcome = self.outcome.outcomes[block.id]
-            if block.id not in self.today or (only and not only(block)):
+            if block.id not in self.today or (only and not only(self.scan.source.name, block)):
                 keep.add(block.id)
                 continue
             if any(fault.kind == "stale" for fault in outcome.faults):

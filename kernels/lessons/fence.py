@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import markdown_exec
@@ -22,13 +23,21 @@ from pymdownx.superfences import SuperFencesException
 from kernels.lessons.model import Block, Fault, Inline
 from kernels.lessons.options import LINE_OPTION, OptionError, parse_own_options, take_own_options
 
+FENCED = ("python", "py", "bash", "sh", "cuda")
+"""Languages whose fences come here: those that run, and those whose source a page includes."""
+
 _PLACE = re.compile(r"^@(\d+):(\d+)@\s*")
+# What the scan writes beside things that look like fences and inline values, which code may hold in its strings.
+_MARKS = re.compile(rf'(?<=#!value\s)@\d+:\d+@ | {LINE_OPTION}="\d+"')
 UNSEEN = "data-lesson-unseen"
 """Attribute of what is rendered for a fence that the scan did not find. The page must not contain it."""
 
 
 class Renderer(Protocol):
     """What a pass over a page must answer."""
+
+    root: Path
+    """The project's folder."""
 
     def block(self, line: int, html: str, block_id: str) -> str:
         """HTML for the block whose fence opens at `line` of the body."""
@@ -148,7 +157,7 @@ def _collect(collector: Collector, source: str, language: str, options: dict[str
             id=block_id,
             line=line,
             language={"py": "python", "sh": "bash"}.get(language, language),
-            code=source,
+            code=_MARKS.sub("", source),
             session=options.get("session") or "",
             html=options["html"],
             returncode=options.get("returncode", 0),
@@ -175,8 +184,21 @@ def _render(renderer: Renderer, source: str, language: str, options: dict[str, A
     if output == "" and options["source"] in ("above", "below", "block"):
         options["result"] = ""
     options |= {"id": "", "id_prefix": f"{block_id}-", "update_toc": False, "session": None}
+    tick = _free_character(source + output)
+    if not options["html"]:
+        output = _hide_fence(output, tick)
+    source = _hide_fence(source, tick)
     rendered = markdown_exec.base_format(language=language, run=lambda *_, **__: output, code=source, md=md, **options)
-    return renderer.block(line, str(rendered), block_id)
+    return renderer.block(line, str(rendered).replace(tick, "`"), block_id)
+
+
+def _free_character(text: str) -> str:
+    return next(each for each in map(chr, range(0xE000, 0xF8FF)) if each not in text)
+
+
+def _hide_fence(text: str, tick: str) -> str:
+    """A line of eight backticks would close the fence that markdown-exec puts around text: carry it as others."""
+    return re.sub("`{8,}", lambda match: tick * len(match.group()), text)
 
 
 def _include(current: Renderer | Collector, options: dict[str, Any], md: Any) -> str:
@@ -188,13 +210,15 @@ def _include(current: Renderer | Collector, options: dict[str, Any], md: Any) ->
     from kernels.sources import source_of
 
     try:
-        snippet = source_of(reference)
+        snippet = source_of(reference, current.root)
     except (KeyError, OSError, SyntaxError) as error:
         return current.fault(line, "include", f"include={reference!r}: {error.args[0] if error.args else error}")
     extra = {name: value for name, value in options["extra"].items() if name in ("hl_lines", "title")}
     language = {"cuda": "cuda", "python": "python"}[snippet.language]
-    block = markdown_exec.code_block(language, snippet.text.replace("````````", "```"), **extra)
+    tick = _free_character(snippet.text)
+    block = markdown_exec.code_block(language, _hide_fence(snippet.text, tick), **extra)
     rendered = markdown_exec.MarkdownConverter(md, update_toc=False).convert(block, id_prefix=f"include-{line}-")
+    rendered = str(rendered).replace(tick, "`")
     caption = f"{snippet.path}, {reference.rpartition(':')[2].replace(',', ', ')}"
     return (
         f'<figure class="kl-excerpt no-copy" data-lesson-include="{html_module.escape(reference)}" '
@@ -214,7 +238,7 @@ def register(mdx_configs: dict[str, Any], extensions: list[Any]) -> None:
             raise ValueError(f"the lesson engine needs the Markdown extension {name}; add it to mkdocs.yml")
     fences = mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
     known = {fence["name"] for fence in fences}
-    for language in ("python", "py", "bash", "sh", "cuda"):
+    for language in FENCED:
         if language not in known:
             fences.append({"name": language, "class": language, "validator": validator, "format": formatter})
     inlines = mdx_configs.setdefault("pymdownx.inlinehilite", {}).setdefault("custom_inline", [])

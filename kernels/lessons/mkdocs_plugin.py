@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-import re
-import shutil
-import tempfile
 from pathlib import Path
 
 from markdown import Markdown
@@ -26,11 +24,11 @@ from kernels.lessons.model import Fault, PageSource
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
 from kernels.lessons.report import describe, summary
-from kernels.lessons.scan import annotate_known
+from kernels.lessons.scan import annotate_known, rendered_unseen
+from kernels.lessons.staging import Staging
 
 log = logging.getLogger("mkdocs.plugins.lessons")
 
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 TOLERATED = {"drift", "new", "stale", "edited", "orphan"}
 """Faults that a plain build shows as warnings; any other fault fails every build, and so do these under --strict."""
 
@@ -49,11 +47,11 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
+        self._made_for: tuple[Path, str] | None = None
         self.command = "build"
         self.dirty = False
         self.report = Report()
-        self._staging: Path | None = None
-        self._target: Path | None = None
+        self._staging: Staging | None = None
         self._shown: dict[str, str] = {}
         self._renderer: PageRenderer | None = None
         self._pass = None
@@ -74,20 +72,20 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             fence.register(config.mdx_configs, config.markdown_extensions)
         except ValueError as error:
             raise PluginError(str(error)) from None
-        if self.engine is None:
-            root = Path(config.config_file_path).parent if config.config_file_path else Path.cwd()
-            self.engine = Engine(root.resolve(), new_markdown_of(config))
+        root = Path(config.config_file_path).parent if config.config_file_path else Path.cwd()
+        settings = json.dumps([config.markdown_extensions, config.mdx_configs], sort_keys=True, default=_named)
+        if self._made_for != (root, settings):  # MkDocs keeps this plugin when mkdocs.yml is saved under live preview
+            self.on_shutdown()
+            self.engine = Engine(root.resolve(), new_markdown_of(config), settings=settings)
+            self._made_for, self._shown = (root, settings), {}
         return config
 
     def on_pre_build(self, *, config) -> None:
         """Build beside the site, so that a failed build leaves the last good one."""
         if self.command == "serve":
             return
-        self._target = Path(config.site_dir)
-        self._target.parent.mkdir(parents=True, exist_ok=True)
-        _finish_interrupted_swap(self._target)
-        self._staging = Path(tempfile.mkdtemp(prefix=".site-", dir=self._target.parent))
-        config.site_dir = str(self._staging)
+        self._staging = Staging(Path(config.site_dir))
+        config.site_dir = str(self._staging.folder)
 
     @event_priority(-90)
     def on_files(self, files, *, config):
@@ -112,7 +110,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         outcome = self.report.pages.get(page.file.src_uri)
         if outcome is None:
             return markdown
-        self._renderer = PageRenderer(outcome, self.engine.runs, authoring=self.command == "serve")
+        self._renderer = PageRenderer(outcome, self.engine.runs, self.engine.root, authoring=self.command == "serve")
         self._pass = fence.passing(self._renderer)
         self._pass.__enter__()
         page.meta["lessons"] = _facts(outcome)
@@ -127,7 +125,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self._pass.__exit__(None, None, None)
         renderer.finish()
         self._late += renderer.extra_faults + renderer.not_rendered()
-        if fence.UNSEEN in _COMMENT.sub("", html):
+        if rendered_unseen(html):
             message = "an executed block or inline value was rendered without having been run"
             self._late.append(Fault(page.file.src_uri, 1, "unplaced", message))
         return html
@@ -154,8 +152,9 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             if fatal:
                 raise Abort(f"Lessons: {fatal} faults; the site was not changed. {summary(self.report)}")
             return  # MkDocs itself aborts now, over the warnings that it counted
-        self._publish()
-        config.site_dir = str(self._target)
+        self._staging.publish()
+        config.site_dir = str(self._staging.target)
+        self._staging = None
 
     def on_build_error(self, *, error) -> None:
         """Leave the site as it was."""
@@ -186,19 +185,9 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
                 file.is_modified = lambda: True
             self._shown[file.src_uri] = state
 
-    def _publish(self) -> None:
-        target, staging = self._target, self._staging
-        staging.chmod(0o755)
-        old = target.with_name(f".{target.name}-old")
-        if target.exists():
-            target.rename(old)
-        staging.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
-        self._staging = None
-
     def _discard(self) -> None:
         if self._staging is not None:
-            shutil.rmtree(self._staging, ignore_errors=True)
+            self._staging.discard()
             self._staging = None
 
 
@@ -247,6 +236,10 @@ def _facts(outcome) -> dict[str, object]:
     return {"blocks": len(outcome.outcomes), "values": len(outcome.values), "labels": labels}
 
 
+def _named(value: object) -> str:
+    return getattr(value, "__qualname__", None) or type(value).__qualname__
+
+
 def _docs_name(config) -> str:
     return Path(config.docs_dir).name
 
@@ -259,16 +252,6 @@ def _stamp(root: Path, include: str) -> str:
         return f"{path.stat().st_mtime_ns}"
     except OSError:
         return ""
-
-
-def _finish_interrupted_swap(target: Path) -> None:
-    """A build was killed between its two renames: the old site is whole, put it back. Remove left-over stagings."""
-    old = target.with_name(f".{target.name}-old")
-    if old.exists():
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(target)
 
 
 class _QuickServer(LiveReloadServer):

@@ -122,7 +122,7 @@ class Output:
 
 @dataclass
 class Outcome:
-    """What became of a block: `status` is ran, frozen or failed."""
+    """What became of a block: `status` is ran, kept (from this machine's last run), frozen or failed."""
 
     block: Block
     status: str

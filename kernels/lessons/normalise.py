@@ -12,18 +12,27 @@ from collections.abc import Callable
 LIMIT_CHARS = 20_000
 """Longest output that a page shows and a store keeps."""
 
+_ERASE = re.compile(r"\x1b\[[02]?K")
+_ERASED = "\x05"
 _ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def plain(text: str, root: str) -> str:
     """Output as a terminal without colours would leave it: no escape codes, carriage returns obeyed, root removed."""
-    text = _ESCAPE.sub("", text.replace("\r\n", "\n"))
-    if "\r" in text or "\b" in text:
-        text = "\n".join(_overtype(line) for line in text.split("\n"))
-    text = text.replace(root.rstrip("/\\") + "/", "").replace(root, ".")
+    text = _ERASE.sub(_ERASED, text.replace("\r\n", "\n").replace(_ERASED, "\N{REPLACEMENT CHARACTER}"))
+    text = _ESCAPE.sub("", text)
+    if any(character in text for character in ("\r", "\b", _ERASED)):
+        text = "\n".join(_overtype(line) if _MOVES.search(line) else line for line in text.split("\n"))
+    text = _without_root(text, root)
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
     return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
+
+
+def _without_root(text: str, root: str) -> str:
+    """Paths below the project's folder as seen from there; a folder beside it whose name only begins alike stays."""
+    bare = root.rstrip("/\\")
+    return re.sub(re.escape(bare) + r"(?![\w.-])", ".", text.replace(bare + "/", ""))
 
 
 def _overtype(line: str) -> str:
@@ -35,10 +44,15 @@ def _overtype(line: str) -> str:
             column = 0
         elif character == "\b":
             column = max(0, column - 1)
+        elif character == _ERASED:
+            del cells[column:]
         else:
             cells[column : column + 1] = [character]
             column += 1
     return "".join(cells)
+
+
+_MOVES = re.compile(f"[\r\b{_ERASED}]")
 
 
 def bounded(text: str, limit: int = LIMIT_CHARS) -> str:
@@ -53,7 +67,7 @@ def bounded(text: str, limit: int = LIMIT_CHARS) -> str:
 
 NORMALISERS: dict[str, Callable[[str], str]] = {
     "addresses": lambda text: re.sub(r"0x[0-9a-fA-F]{4,16}\b", "0x…", text),
-    "durations": lambda text: re.sub(r"\b\d+(?:\.\d+)?\s?(?:ns|µs|us|ms|s|min)\b", "… s", text),
+    "durations": lambda text: re.sub(r"\b\d+(?:\.\d+)?[ \u00a0]?(?:ns|µs|us|ms|s|min)\b", "… s", text),
     "processes": lambda text: re.sub(r"\b(pid|PID)([ =:]+)\d+", r"\1\2…", text),
     "temporary": lambda text: re.sub(r"(?:/tmp|/var/folders/[^\s/]+/[^\s/]+/T)/[^\s'\":,)]+", "/tmp/…", text),
     "sorted": lambda text: "\n".join(sorted(text.split("\n"))),
@@ -64,9 +78,11 @@ NORMALISERS: dict[str, Callable[[str], str]] = {
 def normalise(text: str, names: tuple[str, ...], root: str, *, html: bool) -> str:
     """Everything that happens to an output before it is stored.
 
-    HTML is written by the project's own figures: it is kept as it is, but for the root's path, and is not cut.
+    HTML is written by the project's own figures: it is kept as it is, but for the root's path and characters that
+    HTML cannot hold, and is not cut.
     """
     if html:
+        text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
         return text.replace(root.rstrip("/\\") + "/", "").strip("\n")
     text = plain(text, root)
     for name in names:

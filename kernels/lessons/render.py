@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from html import escape
+from pathlib import Path
 
 from kernels.lessons.model import Block, Fault, Outcome, PageOutcome
 from kernels.lessons.store import RunStore
@@ -19,8 +20,9 @@ _EVIDENCE = {
 class PageRenderer:
     """Serves the fences while one page is converted (see `fence.Renderer`)."""
 
-    def __init__(self, outcome: PageOutcome, runs: RunStore, *, authoring: bool = False) -> None:
+    def __init__(self, outcome: PageOutcome, runs: RunStore, root: Path, *, authoring: bool = False) -> None:
         self.outcome = outcome
+        self.root = root
         self.authoring = authoring
         self.extra_faults: list[Fault] = []
         self.rendered: set[str] = set()

@@ -27,11 +27,12 @@ def describe(fault: Fault, docs: str = "docs") -> str:
 
 
 def summary(report: Report) -> str:
-    """The counts, which must add up: a block that neither ran nor was frozen is among the failed."""
+    """The counts, which must add up: a block that neither ran, was kept nor was frozen is among the failed."""
     counts = report.counts()
     text = (
-        f"{counts.sources} blocks on {len(report.pages)} pages: {counts.ran} ran, {counts.frozen} frozen, "
+        f"{counts.sources} blocks on {len(report.pages)} pages: {counts.ran} ran, {counts.kept} kept, "
+        f"{counts.frozen} frozen, "
         f"{counts.failed} failed, {counts.drifted} drifted"
     )
-    adrift = counts.sources - counts.ran - counts.frozen - counts.failed
+    adrift = counts.sources - counts.ran - counts.kept - counts.frozen - counts.failed
     return text if not adrift else f"{text}; {adrift} did neither, which is an error of the engine"

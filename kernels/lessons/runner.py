@@ -169,7 +169,8 @@ def _preload(items: list[dict[str, Any]]) -> list[str]:
 def _follow(reader: int, job: Job, progress: Callable[[Job, str], None] | None, process: Any) -> JobResult:
     """Read a worker's report, with each item's time limit; kill the worker's group when one is passed."""
     result = JobResult()
-    running, deadline, pid, pending = "", None, None, b""
+    running, deadline, pid = "", None, None
+    pending: list[bytes] = []
     try:
         while True:
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -184,8 +185,11 @@ def _follow(reader: int, job: Job, progress: Callable[[Job, str], None] | None, 
             data = os.read(reader, 1 << 20)
             if not data:
                 break
-            pending += data
-            *lines, pending = pending.split(b"\n")
+            if b"\n" not in data:  # a long report comes in many parts
+                pending.append(data)
+                continue
+            *lines, rest = b"".join([*pending, data]).split(b"\n")
+            pending = [rest]
             for line in filter(None, lines):
                 try:
                     message = json.loads(line)

@@ -11,16 +11,18 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kernels.lessons.fence import UNSEEN, Collector, passing
+from kernels.lessons.fence import FENCED, UNSEEN, Collector, passing
 from kernels.lessons.model import Fault, PageScan, PageSource
 from kernels.lessons.options import LINE_OPTION
 
-_FENCE = re.compile(r"(?:`{3,}|~{3,}).*\b(?:exec|include)\b")
-_INLINE = re.compile(r"(?<!`)(`+)#!value\s+(?!@)")
+_FENCE = re.compile(rf"[>\s]*(?:`{{3,}}|~{{3,}})[ \t]*(?:\.?(?:{'|'.join(FENCED)})[ \t]|\{{).*\b(?:exec|include)\b")
+_INLINE = re.compile(r"(?<!`)(`+)#!value\s(?!@)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_BLOCK_MARK = re.compile(r'data-lesson-block="(\d+)"')
-_INLINE_MARK = re.compile(r'data-lesson-inline="([\d:]+)"')
-_INCLUDE_MARK = re.compile(r'data-lesson-include="(\d+)"')
+# Whole tags: the same words printed by a block or quoted in prose have their angle brackets escaped.
+_BLOCK_MARK = re.compile(r'<div data-lesson-block="(\d+)">')
+_INLINE_MARK = re.compile(r'<span data-lesson-inline="([\d:]+)">')
+_INCLUDE_MARK = re.compile(r'<div data-lesson-include="(\d+)">')
+_UNSEEN_MARK = re.compile(rf"<(?:div|span) {UNSEEN}>")
 
 
 def annotate(body: str, fences: Iterable[int] | None = None, inlines: Iterable[str] | None = None) -> str:
@@ -30,11 +32,11 @@ def annotate(body: str, fences: Iterable[int] | None = None, inlines: Iterable[s
     lines = body.split("\n")
     for number, text in enumerate(lines, 1):
         bare = text.rstrip("\r")
-        if _FENCE.search(bare) and (wanted is None or number in wanted):
+        if _FENCE.match(bare) and (wanted is None or number in wanted):
             bare = bare.rstrip()
             option = f' {LINE_OPTION}="{number}"'
             bare = f"{bare[:-1].rstrip()}{option} }}" if bare.endswith("}") else bare + option
-        if "#!value" in bare and not _FENCE.search(bare):
+        if "#!value" in bare and not _FENCE.match(bare):
 
             def place(match: re.Match[str], number: int = number) -> str:
                 where = f"{number}:{match.start() + 1}"
@@ -61,7 +63,7 @@ def scan_page(source: PageSource, new_markdown: Callable[[], Any]) -> PageScan:
         )
         return result
     html = _COMMENT.sub("", html)
-    if UNSEEN in html:
+    if _UNSEEN_MARK.search(html):
         texts = "; ".join(repr(text) for text in collector.unplaced)
         message = f"an executed block comes from another file or an unknown fence form ({texts}): write it on the page"
         result.faults.append(Fault(source.name, 1 + source.line_offset, "unplaced", message))
@@ -84,6 +86,11 @@ def scan_page(source: PageSource, new_markdown: Callable[[], Any]) -> PageScan:
     visible = set(map(int, _INCLUDE_MARK.findall(html)))
     result.includes = [f"{line}={reference}" for line, reference in collector.includes if line in visible]
     return result
+
+
+def rendered_unseen(html: str) -> bool:
+    """Whether a rendered page shows a block or value that the scan did not find."""
+    return bool(_UNSEEN_MARK.search(_COMMENT.sub("", html)))
 
 
 def annotate_known(scan: PageScan) -> str:

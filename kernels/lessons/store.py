@@ -21,6 +21,9 @@ from kernels.lessons.model import Block, Output, PageSource
 FORMAT = 1
 _RUNS_KEPT = 4
 INLINE_FILE = "inline.txt"
+_ENTRY = dict.fromkeys(("file", "sha256", "code", "label", "commit", "environment"), str) | dict.fromkeys(
+    ("modules", "data", "reached"), list
+)
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -65,6 +68,21 @@ def _loosened(value: Any) -> Any:
     return value
 
 
+def _checked(index: dict[str, Any]) -> dict[str, Any]:
+    if index["format"] != FORMAT:
+        raise ValueError(f"its format is {index['format']}, this engine writes {FORMAT}")
+    for name, entry in index["blocks"].items():
+        for field_name, kind in _ENTRY.items():
+            if not isinstance(entry[field_name], kind):
+                raise ValueError(f"{field_name} of block {name} is {entry[field_name]!r}")
+    for name in ("symbols", "environments", "inline"):
+        if not isinstance(index[name], dict):
+            raise ValueError(f"{name} is {index[name]!r}")
+    if index["inline"] and not {"sha256", "code", "modules", "data"} <= index["inline"].keys():
+        raise ValueError("what is known of its inline values is not complete")
+    return index
+
+
 def text_digest(text: str) -> str:
     """Sixteen hex digits of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -92,15 +110,13 @@ class AcceptedPage:
         self.slug = slug
         self.problem = ""
         self._index: dict[str, Any] = {"format": FORMAT, "blocks": {}, "inline": {}, "symbols": {}, "environments": {}}
-        with contextlib.suppress(FileNotFoundError):
-            text = (self.folder / "index.json").read_text(encoding="utf-8")
-            try:
-                index = json.loads(text)
-                if index["format"] != FORMAT:
-                    raise ValueError(f"its format is {index['format']}, this engine writes {FORMAT}")
-                self._index |= index
-            except (ValueError, KeyError, TypeError) as error:
-                self.problem = f"{self.folder.name}/index.json cannot be read ({error}); restore it from git"
+        try:
+            self._index |= _checked(json.loads((self.folder / "index.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            said = f"{type(error).__name__}: {error}"
+            self.problem = f"lessons_src/outputs/{slug}/index.json cannot be read ({said}); restore it from git"
 
     def ids(self) -> list[str]:
         """Blocks that have an accepted output."""
@@ -115,7 +131,7 @@ class AcceptedPage:
         edited = ""
         try:
             text = file.read_text(encoding="utf-8").removesuffix("\n")
-        except (FileNotFoundError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError):
             text, edited = "", f"{self.slug}/{entry['file']} is gone or not text"
         if not edited and text_digest(text) != entry["sha256"]:
             edited = f"{self.slug}/{entry['file']} was edited by hand since it was accepted"
@@ -123,7 +139,7 @@ class AcceptedPage:
         if entry.get("values"):
             try:
                 values = _loosened(json.loads((self.folder / f"{block.id}.json").read_text(encoding="utf-8")))
-            except (FileNotFoundError, ValueError):
+            except (OSError, ValueError, TypeError):
                 edited = f"{self.slug}/{block.id}.json is gone or not JSON"
             if not edited and text_digest(dumps(values)) != entry["values"]:
                 edited = f"{self.slug}/{block.id}.json was edited by hand since it was accepted"
@@ -140,9 +156,9 @@ class AcceptedPage:
             return {}, "", {}
         try:
             text = (self.folder / INLINE_FILE).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return {}, f"{self.slug}/{INLINE_FILE} is gone", known
-        values = dict(line.split(" => ", 1) for line in text.splitlines() if " => " in line)
+        except (OSError, UnicodeDecodeError):
+            return {}, f"{self.slug}/{INLINE_FILE} is gone or not text", known
+        values = dict(line.split(" => ", 1) for line in text.split("\n") if " => " in line)
         edited = "" if text_digest(text) == known["sha256"] else f"{self.slug}/{INLINE_FILE} was edited by hand"
         return values, edited, known
 
@@ -224,8 +240,10 @@ class AcceptedPage:
 class RunStore:
     """The last runs on this machine, by page and block: what may stand in for a run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stamp: str = "") -> None:
+        """What was stored under another `stamp` (by another engine, with other settings) is not read."""
         self.folder = folder
+        self.stamp = stamp
         self._pages: dict[str, dict[str, Any]] = {}
 
     def candidates(self, page: PageSource, key: str) -> list[dict[str, Any]]:
@@ -239,19 +257,22 @@ class RunStore:
         runs[:] = [run, *(old for old in runs if any(old.get(name) != run.get(name) for name in same))][:_RUNS_KEPT]
 
     def note(self, page: PageSource, key: str, value: Any) -> None:
-        """Remember anything else about a page (its scan, its rendered blocks)."""
-        self._load(page.slug)[key] = value
+        """Remember anything else about a page (its scan, its rendered blocks). No block's id holds a colon."""
+        self._load(page.slug)[f"note:{key}"] = value
 
     def noted(self, page: PageSource, key: str) -> Any:
         """What `note` stored, or None."""
-        return self._load(page.slug).get(key)
+        return self._load(page.slug).get(f"note:{key}")
 
     def save(self, page: PageSource) -> None:
         """Write a page's runs to disk."""
         document = self._load(page.slug)
-        body = json.dumps(document, ensure_ascii=False)
+        body = json.dumps(document)
         with contextlib.suppress(OSError):  # a read-only checkout only costs speed
-            write_atomically(self._path(page.slug), f"{text_digest(body)}\n{body}")
+            write_atomically(self._path(page.slug), f"{self._seal(body)}\n{body}")
+
+    def _seal(self, body: str) -> str:
+        return text_digest(f"{self.stamp}\n{body}")
 
     def _path(self, slug: str) -> Path:
         return self.folder / f"{slug.replace('/', '--')}.json"
@@ -261,6 +282,6 @@ class RunStore:
             self._pages[slug] = {}
             with contextlib.suppress(OSError, ValueError):
                 seal, _, body = self._path(slug).read_text(encoding="utf-8").partition("\n")
-                if seal == text_digest(body):  # else it was cut short or edited: run again
+                if seal == self._seal(body):  # else it was cut short, edited or another engine's: run again
                     self._pages[slug] = json.loads(body)
         return self._pages[slug]

@@ -148,7 +148,10 @@ def _told(error: BaseException, page: str, item: dict[str, Any]) -> str:
 
 
 def _run_shell(item: dict[str, Any]) -> str | None:
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", item["code"]], stdin=subprocess.DEVNULL, check=False)
+    try:
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", item["code"]], stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        return f"line {item['line']}: bash cannot be started: {error}"
     if done.returncode != item["returncode"]:
         return (
             f"line {item['line']}: the shell block ended with status {done.returncode}, expected {item['returncode']}"
@@ -159,7 +162,10 @@ def _run_shell(item: dict[str, Any]) -> str | None:
 def _run_inline(item: dict[str, Any], module: ModuleType, page: str) -> dict[str, Any]:
     try:
         code = compile("\n" * (item["line"] - 1) + item["expression"], page, "eval", dont_inherit=True)
-        return {"ok": True, "error": None, "text": str(eval(code, module.__dict__)), "values": {}, "stale": []}
+        text = str(eval(code, module.__dict__))
+        if not text.isprintable() or " => " in item["expression"]:
+            raise ValueError(f"an inline value is one line of text, this is {text!r}")
+        return {"ok": True, "error": None, "text": text, "values": {}, "stale": []}
     except BaseException as error:
         message = f"line {item['line']}: {item['expression']}: {traceback.format_exception_only(error)[-1].strip()}"
         return {"ok": False, "error": message, "text": "", "values": {}, "stale": []}

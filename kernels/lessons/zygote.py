@@ -35,7 +35,10 @@ def serve(channel: socket.socket) -> None:
             return
         remaining, payload = int(header), b""
         while len(payload) < remaining:
-            payload += channel.recv(min(1 << 20, remaining - len(payload)))
+            part = channel.recv(min(1 << 20, remaining - len(payload)))
+            if not part:
+                return
+            payload += part
         job = json.loads(payload)
         for name in job.get("preload", []):
             with contextlib.suppress(Exception):

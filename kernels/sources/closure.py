@@ -40,7 +40,7 @@ class Sources:
         self.root = root or project_root()
         self._modules: dict[str, PythonModule | None] = {}
         self._cuda: dict[str, CudaFile] | None = None
-        self._reached: dict[tuple[str, str], dict[str, str]] = {}
+        self._codes: dict[str, tuple[dict[str, str], set[str]]] = {}
 
     def fingerprint(self, references: Iterable[str]) -> str:
         """Sixteen hex digits for everything that the references reach together."""
@@ -74,17 +74,30 @@ class Sources:
 
         A module that was imported but that the text never leads to (a name built at run time, say) counts whole.
         """
-        found: dict[str, str] = {}
-        parsed = parse_module(code, "__page__", is_package=False)
-        for symbol in [*parsed.symbols.values(), parsed.effects]:
-            self._walk(self._targets(symbol, parsed), found)
-        for module, name in parsed.imports.values():
-            self._walk([(module, name)] if name != WHOLE else [], found)
-        led_to = {name.partition(":")[0] for name in found} | {target[0] for target in parsed.imports.values()}
-        for module in modules:
-            if module not in led_to and not self._is_plumbing(module, led_to):
-                self._walk([(module, WHOLE)], found)
+        found = dict(self._reached_by(code)[0])
+        for module in self.unexplained([code], modules):
+            self._walk([(module, WHOLE)], found)
         return dict(sorted(found.items()))
+
+    def unexplained(self, codes: Iterable[str], modules: Iterable[str]) -> list[str]:
+        """Those of the imported `modules` that the text of none of the `codes` leads to."""
+        led_to: set[str] = set()
+        for code in codes:
+            led_to |= self._reached_by(code)[1]
+        return [module for module in modules if module not in led_to and not self._is_plumbing(module, led_to)]
+
+    def _reached_by(self, code: str) -> tuple[dict[str, str], set[str]]:
+        """Symbols that the text of a code reaches, and modules that it names or reaches."""
+        if code not in self._codes:
+            found: dict[str, str] = {}
+            parsed = parse_module(code, "__page__", is_package=False)
+            for symbol in [*parsed.symbols.values(), parsed.effects]:
+                self._walk(self._targets(symbol, parsed), found)
+            for module, name in parsed.imports.values():
+                self._walk([(module, name)] if name != WHOLE else [], found)
+            led_to = {name.partition(":")[0] for name in found} | {target[0] for target in parsed.imports.values()}
+            self._codes[code] = found, led_to
+        return self._codes[code]
 
     def module_file(self, module: str) -> Path | None:
         """The file of a project module, or None where the module is not the project's."""

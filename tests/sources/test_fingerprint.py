@@ -152,3 +152,12 @@ def test_a_fingerprint_is_the_same_under_every_python(project):
 def test_a_name_that_a_module_only_passes_on_has_a_fingerprint(project):
     (project / "kernels/ops/__init__.py").write_text("from kernels.ops.operator import launch\n")
     assert Sources(project).explain(["kernels.ops:launch"]) == Sources(project).explain(["kernels.ops.operator:launch"])
+
+
+def test_what_an_earlier_block_imported_by_name_does_not_count_whole_for_a_later_one(project):
+    codes = ["from kernels.ops.operator import unrelated", "print(unrelated(1))"]
+    modules = ["kernels.ops", "kernels.ops.helper", "kernels.ops.operator"]
+    sources = Sources(project)
+    assert sources.unexplained(codes, modules) == []
+    assert sources.unexplained(codes[1:], modules) == modules[1:]  # by itself, its text leads nowhere
+    assert sources.explain_code(codes[1]) == {}

@@ -1,0 +1,173 @@
+"""A small site of its own, in a temporary folder, with the commands that people use on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import mkdocs.__main__
+import typer
+from click.testing import CliRunner
+from mkdocs.config.defaults import MkDocsConfig
+
+import kernels
+from kernels.lessons import command
+
+SCRIPTS = Path(sys.executable).parent
+OUTSIDE = ("LESSONS_MODE", "LESSONS_WITHOUT", "LESSONS_JOBS", "MIKE_DOCS_VERSION", "KERNEL_LESSONS_ROOT", "PYTHONPATH")
+
+CONFIG = """\
+site_name: Small
+theme: {name: null, custom_dir: theme}
+plugins: [lessons]
+markdown_extensions:
+  - admonition
+  - attr_list
+  - md_in_html
+  - tables
+  - toc: {permalink: true}
+  - pymdownx.details
+  - pymdownx.highlight: {anchor_linenums: false}
+  - pymdownx.inlinehilite
+  - pymdownx.superfences
+  - pymdownx.tabbed: {alternate_style: true}
+"""
+TEMPLATE = """<!doctype html><meta charset="utf-8"><title>{{ page.title }}</title>
+<nav>{{ page.toc }}</nav><main>{{ page.content }}</main>"""
+# The project's own `kernels` beside the engine's: what a block imports lies in the project.
+PACKAGE = f"__path__ = [*__path__, {str(Path(kernels.__file__).parent)!r}]\n"
+
+
+@dataclass
+class Done:
+    """How a command ended and what it said on both streams."""
+
+    status: int
+    text: str
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of the last summary line."""
+        line = [each for each in self.text.splitlines() if " blocks on " in each][-1]
+        found = {word: int(number) for number, word in re.findall(r"(\d+) (ran|kept|frozen|failed|drifted)", line)}
+        return found | {"blocks": int(re.search(r"(\d+) blocks on", line)[1])}
+
+
+class Project:
+    """A project folder: write pages and code, run commands, read the site."""
+
+    def __init__(self, root: Path, config: str = CONFIG) -> None:
+        self.root = root
+        self.write("mkdocs.yml", config)
+        self.write("theme/main.html", TEMPLATE)
+        self.write("kernels/__init__.py", PACKAGE)
+        (root / "docs").mkdir()
+        self.log = root.parent / f"{root.name}-ran.log"
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        """Write a file of the project, line ends as given."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return file
+
+    def read(self, path: str) -> str:
+        """The text of a file of the project."""
+        return (self.root / path).read_bytes().decode()
+
+    def page(self, name: str, text: str | bytes) -> Path:
+        """Write `docs/<name>.md`."""
+        return self.write(f"docs/{name}.md", text)
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace a text that must be there."""
+        text = self.read(path)
+        assert old in text, f"{path} does not hold {old!r}"
+        self.write(path, text.replace(old, new))
+
+    def environment(self, **named: str) -> dict[str, str]:
+        """The environment of a command: nothing of the tests' own settings, then `named`."""
+        kept = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
+        path = os.pathsep.join([str(SCRIPTS), kept.get("PATH", "")])  # as when activated: mike calls mkdocs
+        return kept | {"RAN_LOG": str(self.log), "PYTHONUTF8": "1", "PATH": path, **named}
+
+    def call(self, app, arguments: tuple[str, ...], named: dict[str, str]) -> Done:
+        """Run a command's function in this process: the same, without a second of imports."""
+        before, folder = dict(os.environ), Path.cwd()
+        inside = self.environment(**named)
+        os.environ.clear()
+        os.environ.update(inside)
+        os.chdir(self.root)
+        vars(MkDocsConfig)["plugins"].plugin_cache.clear()  # as a new process starts: with nothing kept
+        try:
+            result = CliRunner().invoke(app, arguments, catch_exceptions=True)
+        finally:
+            os.chdir(folder)
+            os.environ.clear()
+            os.environ.update(before)
+        text = result.output
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            text += "".join(traceback.format_exception(result.exception))
+        return Done(result.exit_code, text)
+
+    def start(self, *command: str, **named: str) -> subprocess.Popen:
+        """Start `lessons …`, `mkdocs …` or `mike …` in the project."""
+        program = str(SCRIPTS / command[0]) if (SCRIPTS / command[0]).exists() else command[0]
+        return subprocess.Popen(
+            [program, *command[1:]],
+            cwd=self.root,
+            env=self.environment(**named),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def run(self, *command: str, **named: str) -> Done:
+        """Run a command to its end."""
+        process = self.start(*command, **named)
+        text, _ = process.communicate(timeout=120)
+        return Done(process.returncode, text.decode())
+
+    def lessons(self, *arguments: str, **named: str) -> Done:
+        """Run `lessons …`."""
+        return self.call(typer.main.get_command(command.app), arguments, named)
+
+    def build(self, *arguments: str, **named: str) -> Done:
+        """Run `mkdocs build …`."""
+        return self.call(mkdocs.__main__.cli, ("build", *arguments), named)
+
+    def html(self, name: str = "index") -> str:
+        """What the built site says on a page."""
+        folder = "" if name == "index" else name + "/"
+        return self.read(f"site/{folder}index.html")
+
+    def accepted(self) -> dict[str, bytes]:
+        """Every file under `lessons_src/outputs`, by path."""
+        folder = self.root / "lessons_src" / "outputs"
+        return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+    def ran(self) -> list[str]:
+        """Names that blocks wrote with `marks` since the last call, sorted."""
+        names = self.log.read_text().split() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return sorted(names)
+
+
+def fence(code: str, options: str, language: str = "python") -> str:
+    """An executed fence; `options` begins with the block's id."""
+    name, _, rest = options.partition(" ")
+    return f'```{language} exec="1" id="{name}"{" " + rest if rest else ""}\n{code}\n```\n'
+
+
+def marks(name: str) -> str:
+    """Code that notes outside the project that it was run."""
+    return f'with open(__import__("os").environ["RAN_LOG"], "a") as log: log.write("{name} ")'
+
+
+def line_of(text: str, part: str) -> int:
+    """Line of the first line that holds `part`, from one."""
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
