@@ -3,8 +3,8 @@
 1. Between float32 and bfloat16. The interpreter of Triton 3.6 to 3.9 drops the low 16 bits when it stores a float32 as
    bfloat16, which doubles the rounding error of every bfloat16 kernel and turns some NaN into infinity; a GPU rounds to
    nearest, ties to even. In the other direction it changes subnormal numbers.
-2. On infinities. A kernel may subtract -inf from -inf and mean it; a GPU gives NaN without a word, the interpreter
-   gives NaN and prints a numpy warning that names a line of Triton.
+2. In silence. A kernel may subtract -inf from -inf and mean it, or loop up to a run-time value; a GPU says nothing, the
+   interpreter prints a numpy warning that names a line of Triton.
 
 Both are replaced in processes that interpret and import an operator, and nowhere else; numpy's own settings stay.
 """
@@ -50,6 +50,7 @@ def behave_like_a_gpu() -> None:
     def launch(self, *args, **kwargs):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
+            warnings.filterwarnings("ignore", "Conversion of an array with ndim > 0", DeprecationWarning)
             return stock_launch(self, *args, **kwargs)
 
     cast_impl.like_a_gpu = True

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from kernels.ops.interpreter import behave_like_a_gpu, from_bfloat16_bits, to_bfloat16_bits
-from kernels.ops.softmax import softmax
+from kernels.ops.softmax import launch_softmax, softmax
 
 
 @triton.jit
@@ -59,6 +59,14 @@ def test_a_masked_row_warns_of_nothing_and_numpy_stays_as_it_was(device):
         assert softmax(torch.full((1, 3), float("-inf"), device=device)).isnan().all()
         assert softmax(torch.full((1, 4), float("nan"), device=device)).isnan().all()
     assert np.geterr() == before
+
+
+def test_a_loop_up_to_a_run_time_width_warns_of_nothing(device):
+    x = torch.randn(2, 40, device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = launch_softmax(x, torch.empty_like(x), path="looped", block=16)
+    torch.testing.assert_close(out, torch.softmax(x, dim=-1))
 
 
 def test_installing_twice_changes_nothing(device):
