@@ -94,7 +94,9 @@ def variant(op_name: str, text: str) -> Contender:
 
         return call(*tensors, torch.empty_like(tensors[0], memory_format=torch.contiguous_format), **chosen)
 
-    return Contender(f"triton[{text}]", run, "triton", f"kernels.ops.{op_name}:launch_{op_name}", True, None, chosen)
+    # The same reference as the operator itself: what was measured is the kernel and its plan, not the argument checks.
+    source = import_module(f"kernels.ops.{op_name}").OP.implementation("triton").source
+    return Contender(f"triton[{text}]", run, "triton", source, True, None, chosen)
 
 
 def contenders(op: Any, options: Options) -> list[Contender]:
