@@ -18,14 +18,6 @@ QUIET = ("background-networking", "component-update", "sync", "gpu", "quic")
 FLAGS = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
 
 
-def pytest_collection_modifyitems(items) -> None:
-    """One process builds the site and keeps the browser; tests that need neither run anywhere."""
-    for item in items:
-        if {"deployed", "chromium"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("site"))
-            item.add_marker(pytest.mark.browser)
-
-
 @dataclass
 class Deployed:
     """The published branch."""

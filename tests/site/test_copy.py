@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 from site_host import ROOT, nav_pages
 
-BLOCK = re.compile(r'<div class="kl-block[^"]*" id="block-([^"]+)".*?(?=<div class="kl-block|</article>)', re.DOTALL)
+# One process builds the site and keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
+BLOCK = re.compile(
+    r'<div class="kl-block[^"]*" id="block-([^"]+)".*?(?=<div class="kl-block no-copy|</article>)', re.DOTALL
+)
 PROGRAM = re.compile(r'class="kl-copy" data-clipboard-text="([^"]*)"')
 
 
@@ -55,7 +60,7 @@ def run(text: str, block, folder: Path) -> str:
     """Why the program failed; empty when it ran."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    environment["PYTHONWARNINGS"] = "ignore"
+    environment["PYTHONPATH"] = str(ROOT)  # as for a file that was saved in the project's folder
     if block.language == "bash":
         command, where = ["bash", "-c", text], ROOT
     else:

@@ -8,6 +8,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import pytest
 from site_host import NEW, OLD, PREFIX, Document, results
 
+# One process builds the site and keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
 
 @pytest.mark.parametrize("version", [OLD, NEW, "latest"])
 def test_every_internal_link_and_anchor_exists(deployed, version):

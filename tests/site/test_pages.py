@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from site_host import nav_pages
 
+# One process builds the site and keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
 WINDOWS = [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)]
 
 

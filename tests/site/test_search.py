@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from site_host import results
+
+# One process builds the site and keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
 
 def test_warp_shuffle_is_found_in_the_lesson_first(read):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import urllib.request
 
+import pytest
 from site_host import NEW, OLD, Document
+
+# One process builds the site and keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
 
 def status(url: str) -> int:
