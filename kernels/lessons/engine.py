@@ -302,11 +302,19 @@ class _PageWork:
         if self.mode in ("verify", "accept"):
             return False
         digest = machine.digest(self.engine.machine.environment(self._inline_needs()))
+        accepted, edited, made = self.accepted.inline()
+        complete = set(self._inline_keys().values()) <= accepted.keys() and not edited
+        if complete and made.get("environment") == digest and self._inline_made_from(made):
+            self.inline_today = accepted
+            return True
         for run in self.engine.runs.candidates(self.scan.source, INLINE_ITEM):
-            if run.get("environment_hash") == digest and self._inline_code(run["modules"], run["data"]) == run["code"]:
+            if run.get("environment_hash") == digest and self._inline_made_from(run):
                 self.inline_today = run["values"]
                 return True
         return False
+
+    def _inline_made_from(self, made: dict[str, Any]) -> bool:
+        return self._inline_code(made.get("modules", []), made.get("data", [])) == made.get("code")
 
     def _with_inlines(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
         inlines = [
@@ -363,8 +371,9 @@ class _PageWork:
                 self._remember(block, output)
         if self.inline_runs and not job.compiled and not inline_failed:
             environment = self.engine.machine.environment(self._inline_needs())
-            self.inline_made = {"modules": modules, "data": data, "code": self._inline_code(modules, data)}
-            run = {"environment_hash": machine.digest(environment), "values": self.inline_today, **self.inline_made}
+            made = {"modules": modules, "data": data, "code": self._inline_code(modules, data)}
+            self.inline_made = made | {"environment": machine.digest(environment)}
+            run = {"environment_hash": machine.digest(environment), "values": self.inline_today, **made}
             self.engine.runs.add(self.scan.source, INLINE_ITEM, run)
         self.engine.runs.save(self.scan.source)
 
@@ -448,10 +457,8 @@ class _PageWork:
         return False
 
     def _inline_fresh(self, accepted: dict[str, str], made: dict[str, Any]) -> bool:
-        if self._inline_code(made.get("modules", []), made.get("data", [])) == made.get("code"):
-            return True
-        return any(
-            self._inline_code(run["modules"], run["data"]) == run["code"] and run["values"] == accepted
+        return self._inline_made_from(made) or any(
+            self._inline_made_from(run) and run["values"] == accepted
             for run in self.engine.runs.candidates(self.scan.source, INLINE_ITEM)
         )
 
@@ -532,11 +539,13 @@ class _PageWork:
             }
             entries[block.id] = (block, output, made)
             outcome.faults = [fault for fault in outcome.faults if fault.kind not in ("drift", "new", "edited")]
-        inline, _, inline_made = self.accepted.inline()
+        inline, edited, inline_made = self.accepted.inline()
         keys = self._inline_keys()
         if self.inline_today and not only:
-            inline = {keys[each.place]: self.inline_today[keys[each.place]] for each in self.scan.inlines}
-            inline_made = self.inline_made
+            today = {keys[each.place]: self.inline_today[keys[each.place]] for each in self.scan.inlines}
+            same = today == inline and not edited and "environment" in inline_made
+            if not same or inline_made["code"] != self.inline_made["code"]:  # else machine and values stay as they were
+                inline, inline_made = today, self.inline_made
         if not self.scan.inlines:
             inline = {}
         if not only:
