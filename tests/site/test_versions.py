@@ -60,3 +60,10 @@ def test_canonical_address_is_the_latest(deployed):
 def test_root_leads_to_the_latest(read):
     with read("") as reading:
         reading.page.wait_for_url("**/latest/")
+
+
+def test_one_worker_does_it_all(request):
+    """pytest-xdist groups tests by what stands behind their names; a mismatch with pytest would build the site twice."""
+    if not hasattr(request.config, "workerinput"):
+        pytest.skip("one process runs the tests")
+    assert request.node.nodeid.endswith("@site")
