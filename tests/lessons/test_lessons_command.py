@@ -1,0 +1,120 @@
+"""The command `lessons`: choosing pages and blocks, sharing work, saying what is wrong with a request."""
+
+import re
+
+import pytest
+from lessons_project import CONFIG, Project, fence, marks
+
+
+@pytest.fixture(scope="module")
+def seven(tmp_path_factory) -> Project:
+    project = Project(tmp_path_factory.mktemp("command") / "p")
+    for number in range(7):
+        folder = "labs/" if number % 2 else ""
+        project.page(f"{folder}page{number}", f"# {number}\n\n{fence(marks(f'p{number}'), f'b{number}')}")
+    assert project.lessons("accept").status == 0
+    project.ran()
+    return project
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 9])
+def test_the_shards_share_all_pages_and_each_page_once(seven, parts):
+    ran = []
+    for index in range(1, parts + 1):
+        done = seven.lessons("verify", "--shard", f"{index}/{parts}")
+        assert done.status == 0, done.text
+        assert parts == 1 or f"(part {index} of {parts})" in done.text
+        ran += seven.ran()
+    assert sorted(ran) == [f"p{number}" for number in range(7)]
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/2/3"])
+def test_a_bad_shard_is_a_usage_error(seven, shard):
+    done = seven.lessons("verify", f"--shard={shard}")
+    assert done.status == 2 and "is not i/n" in done.text and "Traceback" not in done.text
+    assert seven.ran() == []
+
+
+@pytest.mark.parametrize("command", ["verify", "accept", "list"])
+def test_an_unknown_page_is_a_usage_error_with_a_suggestion(seven, command):
+    done = seven.lessons(command, "page3.md")
+    assert done.status == 2 and "there is no page 'page3.md'; did you mean labs/page3.md?" in done.text
+    done = seven.lessons(command, "nothing-like-it.md")
+    assert done.status == 2 and "did you mean" not in done.text
+
+
+def test_pages_may_be_named_as_a_shell_completes_them(seven):
+    done = seven.lessons("verify", "docs/labs/page3.md", "page2.md", "labs/page3.md")
+    assert done.status == 0 and seven.ran() == ["p2", "p3"]
+
+
+def test_list_says_where_and_what(seven):
+    done = seven.lessons("list", "labs/page1.md")
+    assert re.search(r"docs/labs/page1\.md:3\s+b1\s+cpu\s+exact\s+run\s+runs", done.text) and "1 blocks" in done.text
+
+
+def test_help_names_every_command(seven):
+    done = seven.lessons("--help")
+    assert done.status == 0
+    for command in ("build", "serve", "verify", "accept", "list", "doctor"):
+        assert command in done.text
+        assert "--help" in seven.lessons(command, "--help").text
+
+
+def test_a_folder_without_a_site_is_a_sentence(tmp_path):
+    project = Project(tmp_path / "p")
+    project.write("mkdocs.yml", CONFIG.replace("plugins: [lessons]", "plugins: []"))
+    done = project.lessons("list")
+    assert done.status == 2 and "does not name the plugin 'lessons'" in done.text
+    (project.root / "mkdocs.yml").unlink()
+    done = project.lessons("verify")
+    assert done.status == 2 and "mkdocs.yml" in done.text and "Traceback" not in done.text
+
+
+@pytest.fixture
+def two(project: Project) -> Project:
+    project.page("index", "# P\n\n" + fence("print(1)", "a") + fence("print(2)", 'b needs="cxx"') + "`#!value 3`\n")
+    project.page("other", "# O\n\n" + fence("print(4)", "a"))
+    assert project.lessons("accept").status == 0
+    for page, old, new in (("index", "(1)", "(10)"), ("index", "(2)", "(20)"), ("other", "(4)", "(40)")):
+        project.edit(f"docs/{page}.md", f"print{old}", f"print{new}")
+    return project
+
+
+def changed(project: Project, before: dict[str, bytes]) -> set[str]:
+    return {name for name, data in project.accepted().items() if before.get(name) != data}
+
+
+def test_accepting_one_block_leaves_the_others(two):
+    before = two.accepted()
+    done = two.lessons("accept", "index.md#b")
+    assert done.status == 0, done.text
+    assert changed(two, before) == {"index/b.txt", "index/index.json"}
+    assert two.lessons("verify", "index.md").text.count(": drift [a]") == 1
+
+
+def test_a_block_and_a_whole_page_are_chosen_each_for_itself(two):
+    before = two.accepted()
+    assert two.lessons("accept", "index.md#a", "other.md").status == 0
+    assert changed(two, before) == {"index/a.txt", "index/index.json", "other/a.txt", "other/index.json"}
+
+
+def test_accepting_by_need(two):
+    before = two.accepted()
+    assert two.lessons("accept", "--needs", "cxx").status == 0
+    assert changed(two, before) == {"index/b.txt", "index/index.json"}
+
+
+def test_an_unknown_block_is_a_usage_error(two):
+    before = two.accepted()
+    done = two.lessons("accept", "index.md#c")
+    assert done.status == 2 and "index.md has no block 'c'; it has a, b" in done.text
+    assert two.accepted() == before
+
+
+def test_accepting_again_writes_nothing(two):
+    assert two.lessons("accept").status == 0
+    before = two.accepted()
+    done = two.lessons("accept")
+    assert done.status == 0 and "0 files written" in done.text
+    assert two.accepted() == before
