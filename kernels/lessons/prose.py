@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kernels.lessons.model import Fault, PageSource
 
 _UNIT = (
-    r"(?:µs|us|ms|ns|GB/s|TB/s|GiB/s|MB/s|TFLOP/s|GFLOP/s|TFLOPS|registers?|FLOP/byte|×|x faster|times faster|GHz|MHz)"
+    r"(?:µs|us|ms|ns|GB/s|TB/s|GiB/s|MB/s|TFLOP/s|GFLOP/s|TFLOPS|registers?|FLOP/byte|×(?!\s*\d)|x faster|times faster|GHz|MHz)"
 )
 _TYPED = re.compile(rf"(?<![\w.`-])\d[\d,.]*\s?{_UNIT}(?![\w/])")
 _FENCE = re.compile(r"^[\s>]*(`{{3,}}|~{{3,}})".replace("{{", "{").replace("}}", "}"))
