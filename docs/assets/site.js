@@ -19,7 +19,7 @@ document$.subscribe(function () {
   }
 
   // What is wider than the page is scrolled with the keyboard, too.
-  document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap").forEach(function (each) {
+  document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap, div.kl-formula").forEach(function (each) {
     if (each.scrollWidth > each.clientWidth) each.setAttribute("tabindex", "0")
   })
 })
