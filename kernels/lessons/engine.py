@@ -152,6 +152,7 @@ class _PageWork:
         self.today: dict[str, Output] = {}
         self.errors: dict[str, str] = {}
         self.to_run: set[str] = set()
+        self._known_codes: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
         self.inline_today: dict[str, str] = {}
         self.inline_made: dict[str, Any] = {}
         self.inline_runs = False
@@ -183,7 +184,10 @@ class _PageWork:
 
     def code(self, block: Block, output: Output) -> tuple[str, dict[str, str]]:
         """The hash of all code and data behind a block's output, and the symbols that it reaches."""
-        return self._code_of(self._session(block), output.modules, output.data)
+        key = (block.id, *output.modules, "", *output.data)
+        if key not in self._known_codes:
+            self._known_codes[key] = self._code_of(self._session(block), output.modules, output.data)
+        return self._known_codes[key]
 
     def _session(self, block: Block) -> list[Block]:
         """The block and those before it in its session."""
@@ -195,7 +199,7 @@ class _PageWork:
     ) -> tuple[str, dict[str, str]]:
         digest = hashlib.sha256(extra.encode())
         reached: dict[str, str] = {}
-        if blocks:  # what an earlier block of the page imported by name is that block's, whatever its session
+        if blocks and modules:  # what an earlier block of the page imported by name is that block's, whatever its session
             modules = self.sources.unexplained(self._codes_up_to(blocks[-1]), modules)
         for block in blocks:
             fields = (
@@ -561,7 +565,7 @@ def _tuples(each: dict[str, Any]) -> dict[str, Any]:
 
 def _data_digest(path: Path) -> str:
     if path.is_dir():
-        names = sorted(child.name for child in path.iterdir() if not child.name.startswith("."))
+        names = sorted(child.name for child in path.iterdir() if not child.name.startswith((".", "__pycache__")))
         return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
     try:
         return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()[:16]

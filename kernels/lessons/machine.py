@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 
@@ -164,6 +164,7 @@ def commit(root: Path) -> str:
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 
+@lru_cache
 def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)

@@ -53,9 +53,12 @@ class Telltale:
             relative = full[len(self.root) :].replace(os.sep, "/")
             code = relative.endswith((".py", ".pyc", ".cu", ".cuh")) or "__pycache__" in relative
             # What `import` lists and reads is known from the modules; CUDA sources from the names in the code.
-            if code or relative.startswith(_QUIET) or (event != "open" and relative.startswith(("kernels", "cuda"))):
-                return
-            self.read.add(relative)
+            listing = event != "open" and (
+                relative.startswith(("kernels", "cuda"))
+                or sys._getframe(1).f_code.co_filename.startswith("<frozen importlib")
+            )
+            if not (code or listing or relative.startswith(_QUIET)):
+                self.read.add(relative)
 
 
 def run_job(job: dict[str, Any], channel: io.TextIOBase) -> None:

@@ -295,3 +295,17 @@ def test_normalisers(project):
     assert project.accepted()["index/a.txt"].decode() == "at 0x… after … s in /tmp/…\n"
     project.edit("docs/index.md", "5 * 2", "7")
     assert project.lessons("verify").status == 0
+
+
+def test_what_import_lists_is_no_data_of_a_block(project):
+    """A folder that `import` looks through may hold other files on another machine; one that the block lists may not."""
+    project.write("lessons_src/examples/one.py", "n = 1\n")
+    project.page("imports", "# I\n\n" + fence("from lessons_src.examples import one\nprint(one.n)", "imports") + "\n")
+    lists = fence("import os\nprint(sorted(os.listdir('lessons_src/shelf')))", 'lists')
+    project.write("lessons_src/shelf/a.txt", "a")
+    project.page("lists", f"# L\n\n{lists}\n")
+    assert project.lessons("accept").status == 0
+    project.write("lessons_src/examples/another.py", "n = 2\n")
+    project.write("lessons_src/shelf/b.txt", "b")
+    assert project.lessons("verify", "--frozen", "imports.md").status == 0
+    assert "file lessons_src/shelf changed" in project.lessons("verify", "--frozen", "lists.md").text
