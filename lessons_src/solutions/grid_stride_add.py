@@ -53,7 +53,7 @@ def check() -> bool:
     for n, programs in CASES:
         found = verdicts(n, programs)
         right = right and not found
-        print(f"{'FAIL' if found else 'PASS'}  {n} elements, {programs} programs", *found, sep="\n      ")
+        print(f"{'FAIL' if found else 'PASS'}  n = {n}, programs = {programs}", *found, sep="\n      ")
     return right
 
 
