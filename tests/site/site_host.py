@@ -10,6 +10,7 @@ import threading
 from html.parser import HTMLParser
 from pathlib import Path
 
+# SITE_TEST_ROOT tests a copy of the project, one with a fault planted, say.
 ROOT = Path(os.environ.get("SITE_TEST_ROOT") or Path(__file__).parents[2])
 PREFIX = "/learn/kernels/"
 OLD, NEW = "1.0", "1.1"

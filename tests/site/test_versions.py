@@ -63,7 +63,7 @@ def test_root_leads_to_the_latest(read):
 
 
 def test_one_worker_does_it_all(request):
-    """pytest-xdist groups tests by what stands behind their names; a mismatch with pytest would build the site twice."""
+    """pytest-xdist groups tests by what it adds to their names; where that fails, every worker builds the site."""
     if not hasattr(request.config, "workerinput"):
         pytest.skip("one process runs the tests")
     assert request.node.nodeid.endswith("@site")
