@@ -123,9 +123,9 @@ class PageRenderer:
             words.append('<span class="kl-badge kl-badge--stale">stale</span>')
         verb = "recorded on" if outcome.status == "frozen" else "run on"
         where = f"{verb} {outcome.label}" if outcome.label else "not run"
-        files = [path for path in outcome.output.data if path.startswith("results/") and path.endswith(".json")]
-        if block.evidence == "measure" and files and "gpu" not in block.needs:
-            where = f"from {', '.join(files)}, drawn on {outcome.label}"
+        folders = {path.rpartition("/")[0] for path in outcome.output.data if path.startswith("results/")} - {"results"}
+        if block.evidence == "measure" and folders and "gpu" not in block.needs:
+            where = f"from {', '.join(sorted(folders))}, drawn on {outcome.label}"
         if outcome.commit:
             where += f", commit {outcome.commit}"
         words.append(f'<span class="kl-block__where">{escape(where)}</span>')
