@@ -338,6 +338,7 @@ class _PageWork:
     def take(self, job: Job, result: JobResult) -> None:
         """Read a worker's reports."""
         keys = self._inline_keys()
+        self._known_codes.clear()  # what ran may have written files that it read
         blocks = {block.id: block for block in self.scan.blocks}
         modules: list[str] = []
         data: list[str] = []
