@@ -26,6 +26,7 @@ from kernels.lessons.render import PageRenderer
 from kernels.lessons.report import describe, summary
 from kernels.lessons.scan import annotate_known, rendered_unseen
 from kernels.lessons.staging import Staging
+from kernels.lessons.store import text_digest
 
 log = logging.getLogger("mkdocs.plugins.lessons")
 
@@ -172,14 +173,18 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         return server
 
     def _mark_changed(self, files) -> None:
-        """Under a dirty rebuild, also render pages whose outputs changed though their text did not."""
+        """Under a dirty rebuild, render every page whose text or outputs are not what was rendered last.
+
+        MkDocs itself compares times: a page saved while it was being built is older than what was built from it.
+        """
         for file in files.documentation_pages():
             outcome = self.report.pages.get(file.src_uri)
             if outcome is None:
                 continue
             state = repr(
                 [(o.status, o.output.text, o.label, o.faults) for o in outcome.outcomes.values()]
-                + [outcome.values, outcome.faults, [_stamp(self.engine.root, text) for text in outcome.scan.includes]]
+                + [outcome.scan.source.digest, outcome.values, outcome.faults]
+                + [[_stamp(self.engine.root, text) for text in outcome.scan.includes]]
             )
             if self._shown.get(file.src_uri, state) != state:
                 file.is_modified = lambda: True
@@ -210,7 +215,8 @@ def page_sources(files) -> list[PageSource]:
         if file.src_uri.endswith(".md") and file.abs_src_path:
             text = file.content_string
             body, _ = front_matter.get_data(text)
-            found.append(PageSource(file.src_uri, Path(file.abs_src_path), body, text.count("\n") - body.count("\n")))
+            offset = text.count("\n") - body.count("\n")
+            found.append(PageSource(file.src_uri, Path(file.abs_src_path), body, offset, text_digest(text)))
     return sorted(found, key=lambda source: source.name)
 
 

@@ -24,6 +24,8 @@ class PageSource:
     """The Markdown, without front matter."""
     line_offset: int = 0
     """Lines of front matter above the body."""
+    digest: str = ""
+    """Changes with the file's whole text, front matter included."""
 
     @property
     def slug(self) -> str:

@@ -71,6 +71,15 @@ def test_a_saved_paragraph_is_shown_at_once_and_no_block_runs(preview, record_pr
     assert "More words" in preview.read("other/")
 
 
+def test_a_save_while_the_page_is_being_built_is_shown_too(preview):
+    """The page written last is then newer than its source, though it does not show it."""
+    preview.project.edit("docs/index.md", "Old words", "Newer words")
+    preview.project.edit("docs/other.md", "print(5)", "import time; time.sleep(2.5); print(5)")
+    time.sleep(1.5)  # now the build has read the page and waits for the block
+    preview.project.edit("docs/index.md", "Newer words", "Words saved meanwhile")
+    preview.wait_for("Words saved meanwhile", limit_s=10)
+
+
 def test_an_edit_of_an_operator_runs_only_what_imports_it(preview):
     preview.project.edit("kernels/toy.py", "FACTOR = 7", "FACTOR = 8")
     preview.wait_for("48")
