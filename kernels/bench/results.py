@@ -337,7 +337,8 @@ def records(
 ) -> list[Record]:
     """The committed measurements of an operator on one GPU, in file order: graph replay over rotated buffers.
 
-    `timing` and `cache` choose others; None takes all of them.
+    `timing` and `cache` choose others; None takes all of them. Only files named after the operator are read
+    (``softmax.json``, ``softmax-wide.json``), so another operator's new file changes nothing here.
 
     A record whose kernel has changed since is `.stale`, and a StaleRecord warning names file, operator and
     implementation. Raises ResultsError where the folder of that GPU does not exist or a file in it cannot be read.
@@ -352,6 +353,8 @@ def records(
     found: list[Record] = []
     warned: set[tuple[Path, str]] = set()
     for path in files(gpu):
+        if path.stem.partition("-")[0] != op:
+            continue
         for record in read(path).cases:
             if record.op != op or timing not in (None, record.timing) or cache not in (None, record.cache):
                 continue

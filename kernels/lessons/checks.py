@@ -14,12 +14,21 @@ def repository_faults(root: Path, sources: list[PageSource]) -> list[Fault]:
 
 
 def _results(root: Path) -> list[Fault]:
-    from kernels.bench import StaleRecord, records
+    from kernels.bench import StaleRecord, read, records
 
     faults = []
     for folder in sorted((root / "results").glob("*")):
         if not folder.is_dir() or folder.name == "local":
             continue
+        for path in sorted(folder.glob("*.json")):
+            try:
+                others = {case.op for case in read(path).cases} - {path.stem.partition("-")[0]}
+            except Exception as error:
+                faults.append(Fault(f"../results/{folder.name}", 1, "results", f"{path.name}: {error}"))
+                continue
+            if others:
+                message = f"{path.name} holds {', '.join(sorted(others))}; a committed file is named after its operator"
+                faults.append(Fault(f"../results/{folder.name}", 1, "results", message))
         for op in sorted({path.stem.partition("-")[0].partition(".")[0] for path in folder.glob("*.json")}):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")

@@ -250,6 +250,21 @@ def test_records_keep_dispatch_and_warm_times_apart(kept: Path) -> None:
     assert len(records("add", timing=None, cache=None)) == 7
 
 
+@pytest.mark.filterwarnings("ignore::kernels.bench.results.StaleRecord")
+def test_records_read_only_files_of_their_operator(kept: Path) -> None:
+    before = len(records("add"))
+    (kept / "softmax-wide.json").write_text("not even JSON: another operator's file")
+    (kept / "add-wide.json").write_bytes((kept / "add.json").read_bytes())
+    assert len(records("add")) == 2 * before
+
+
+def test_verify_names_a_committed_file_with_a_foreign_record(kept: Path) -> None:
+    from kernels.lessons.checks import repository_faults
+
+    said = [fault.message for fault in repository_faults(kept.parents[1], [])]
+    assert "add.json holds softmax; a committed file is named after its operator" in said
+
+
 def test_an_unknown_gpu_is_a_sentence(kept: Path) -> None:
     with pytest.raises(ResultsError, match="called 'h201'; there are results of: h200"):
         records("add", gpu="h201")
