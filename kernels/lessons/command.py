@@ -140,7 +140,7 @@ def list_blocks(
         scan = engine.scan(source)
         for block in scan.blocks:
             total += 1
-            here = "from its record" if engine.machine.lacking(block.needs) else "runs"
+            here = "from its record" if engine.machine.lacking(scan.needs_of(block)) else "runs"
             where = f"{docs}/{source.name}:{block.line + source.line_offset}"
             table.add_row(where, block.id, ",".join(block.needs), block.check, block.evidence, here)
         for fault in scan.faults:
@@ -170,8 +170,9 @@ def doctor(config_file: Config = None) -> None:
     here = elsewhere = 0
     missing = []
     for source in sources:
-        for block in engine.scan(source).blocks:
-            if engine.machine.lacking(block.needs):
+        scan = engine.scan(source)
+        for block in scan.blocks:
+            if engine.machine.lacking(scan.needs_of(block)):
                 elsewhere += 1
                 missing.append(f"{source.name}#{block.id}")
             else:

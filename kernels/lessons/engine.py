@@ -165,7 +165,7 @@ class _PageWork:
         """The jobs that this page needs, one for each kind of worker."""
         if self.mode != "frozen":
             for block in self.scan.blocks:
-                if self.engine.machine.lacking(block.needs):
+                if self.engine.machine.lacking(self.scan.needs_of(block)):
                     continue
                 if self.mode in ("verify", "accept") or not self._reuse(block):
                     self.to_run.add(block.id)
@@ -186,20 +186,17 @@ class _PageWork:
         """The hash of all code and data behind a block's output, and the symbols that it reaches."""
         key = (block.id, *output.modules, "", *output.data)
         if key not in self._known_codes:
-            self._known_codes[key] = self._code_of(self._session(block), output.modules, output.data)
+            self._known_codes[key] = self._code_of(self.scan.session_of(block), output.modules, output.data)
         return self._known_codes[key]
-
-    def _session(self, block: Block) -> list[Block]:
-        """The block and those before it in its session."""
-        same = [b for b in self.scan.blocks if (b.session, b.compiled) == (block.session, block.compiled)]
-        return [b for b in same if b.line <= block.line]
 
     def _code_of(
         self, blocks: list[Block], modules: list[str], data: list[str], extra: str = ""
     ) -> tuple[str, dict[str, str]]:
         digest = hashlib.sha256(extra.encode())
         reached: dict[str, str] = {}
-        if blocks and modules:  # what an earlier block of the page imported by name is that block's, whatever its session
+        if (
+            blocks and modules
+        ):  # what an earlier block of the page imported by name is that block's, whatever its session
             modules = self.sources.unexplained(self._codes_up_to(blocks[-1]), modules)
         for block in blocks:
             fields = (
@@ -234,7 +231,7 @@ class _PageWork:
 
     def _reuse(self, block: Block) -> bool:
         """Let an accepted output or a stored run of the same code in the same environment stand in for a run."""
-        environment = self.engine.machine.environment(block.needs)
+        environment = self.engine.machine.environment(self.scan.needs_of(block))
         stored = self.stored[block.id]
         same = stored and not stored.edited and stored.environment == environment
         if same and self.code(block, stored.output)[0] == stored.code:
@@ -250,7 +247,9 @@ class _PageWork:
 
     def _with_earlier_blocks(self) -> set[str]:
         """The blocks to run, and those before them in their sessions: a miss after hits replays what led to it."""
-        found = {each.id for block in self.scan.blocks if block.id in self.to_run for each in self._session(block)}
+        found = {
+            each.id for block in self.scan.blocks if block.id in self.to_run for each in self.scan.session_of(block)
+        }
         if self.inline_runs:
             last = max(inline.line for inline in self.scan.inlines)
             found |= {block.id for block in self._page_session() if block.line < last}
@@ -383,7 +382,7 @@ class _PageWork:
         self.engine.runs.save(self.scan.source)
 
     def _remember(self, block: Block, output: Output) -> None:
-        environment = self.engine.machine.environment(block.needs)
+        environment = self.engine.machine.environment(self.scan.needs_of(block))
         run = {"environment_hash": machine.digest(environment), "code": self.code(block, output)[0]}
         self.engine.runs.add(self.scan.source, block.id, run | {"output": vars(output)})
 
@@ -418,7 +417,7 @@ class _PageWork:
             self._compare(faults, block, stored, today)
             shown = today
         elif stored is None:
-            reasons = "; ".join(self.engine.machine.lacking(block.needs))
+            reasons = "; ".join(self.engine.machine.lacking(self.scan.needs_of(block)))
             why = f"it cannot be run here ({reasons})" if reasons else "this mode runs nothing"
             self._block_fault(faults, block, "missing", f"no accepted output, and {why}")
             return Outcome(block, "failed", Output(), "", "", faults)
@@ -538,7 +537,7 @@ class _PageWork:
             made = {
                 "code": code,
                 "reached": reached,
-                "environment": self.engine.machine.environment(block.needs),
+                "environment": self.engine.machine.environment(self.scan.needs_of(block)),
                 "label": outcome.label,
                 "commit": outcome.commit,
             }

@@ -107,6 +107,15 @@ class PageScan:
     """References whose source the page shows."""
     faults: list[Fault] = field(default_factory=list)
 
+    def session_of(self, block: Block) -> list[Block]:
+        """The block and those before it whose variables it sees, in order."""
+        same = [b for b in self.blocks if (b.session, b.compiled) == (block.session, block.compiled)]
+        return [b for b in same if b.line <= block.line]
+
+    def needs_of(self, block: Block) -> tuple[str, ...]:
+        """What a machine must have to run the block: its own needs, and those of the blocks that lead to it."""
+        return tuple(dict.fromkeys(need for each in self.session_of(block) for need in each.needs))
+
 
 @dataclass
 class Output:

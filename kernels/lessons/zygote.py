@@ -10,12 +10,16 @@ import contextlib
 import ctypes
 import importlib
 import json
+import linecache  # noqa: F401 (this and the others so marked: every worker needs them, imported once)
 import os
 import resource
 import signal
 import socket
+import subprocess  # noqa: F401
 import sys
+import tempfile  # noqa: F401
 import traceback
+import warnings  # noqa: F401
 
 _FILE_LIMIT = 1 << 30  # a block that floods a file is stopped before the disk is full
 

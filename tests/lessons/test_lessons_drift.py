@@ -1,6 +1,7 @@
 """What makes a page untrue is told with page, line, difference and the command that accepts it; no more is told."""
 
 import json
+import shutil
 
 import pytest
 from lessons_project import Project, fence, line_of, marks
@@ -298,10 +299,10 @@ def test_normalisers(project):
 
 
 def test_what_import_lists_is_no_data_of_a_block(project):
-    """A folder that `import` looks through may hold other files on another machine; one that the block lists may not."""
+    """A folder that `import` looks through may hold other files elsewhere; one that the block lists may not."""
     project.write("lessons_src/examples/one.py", "n = 1\n")
     project.page("imports", "# I\n\n" + fence("from lessons_src.examples import one\nprint(one.n)", "imports") + "\n")
-    lists = fence("import os\nprint(sorted(os.listdir('lessons_src/shelf')))", 'lists')
+    lists = fence("import os\nprint(sorted(os.listdir('lessons_src/shelf')))", "lists")
     project.write("lessons_src/shelf/a.txt", "a")
     project.page("lists", f"# L\n\n{lists}\n")
     assert project.lessons("accept").status == 0
@@ -309,3 +310,19 @@ def test_what_import_lists_is_no_data_of_a_block(project):
     project.write("lessons_src/shelf/b.txt", "b")
     assert project.lessons("verify", "--frozen", "imports.md").status == 0
     assert "file lessons_src/shelf changed" in project.lessons("verify", "--frozen", "lists.md").text
+
+
+def test_a_block_needs_what_the_blocks_before_it_need(project):
+    """Replaying what leads to a block takes a machine that can: else the block, too, is shown from its record."""
+    first, second = fence("import sys\nn = 1\nprint(n)", 'first needs="nvcc"'), fence("print(n + 1)", "second")
+    apart = fence("print('apart')", 'apart session="b"')
+    project.page("p", f"# P\n\n{first}\n{second}\n{apart}\nAnd `#!value n` here.\n")
+    accepted = project.lessons("accept")
+    assert accepted.status == 0, accepted.text
+    (project.root / "lessons_src/outputs/p/index.json").write_text(
+        project.read("lessons_src/outputs/p/index.json").replace('"python": "3.', '"python": "2.')
+    )  # as from another machine, so nothing may stand in for a run
+    shutil.rmtree(project.root / ".lessons")
+    done = project.lessons("verify", LESSONS_WITHOUT="nvcc")
+    assert done.status == 0, done.text
+    assert done.counts() | {"blocks": 3} == {"ran": 1, "kept": 0, "frozen": 2, "failed": 0, "drifted": 0, "blocks": 3}
