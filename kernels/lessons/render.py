@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from html import escape
+from textwrap import indent
 from pathlib import Path
 
 from kernels.lessons.model import Block, Fault, Outcome, PageOutcome
@@ -104,7 +105,7 @@ class PageRenderer:
             if (b.session, b.compiled, b.language) == (block.session, block.compiled, block.language)
             and b.line <= block.line
         ]
-        code = "\n\n".join(_visible(each.code) for each in same) + "\n"
+        code = "\n\n".join(each.code if each is block else _gone_through(each) for each in same) + "\n"
         if block.language == "bash":
             return "set -euo pipefail\n" + code
         head = f"# {self._source.name}, block {block.id}\n"
@@ -159,5 +160,11 @@ class PageRenderer:
         return hashlib.sha256("\0".join([header, block.code, text]).encode()).hexdigest()[:16]
 
 
-def _visible(code: str) -> str:
-    return "\n".join(line for line in code.split("\n"))
+def _gone_through(block: Block) -> str:
+    """An earlier block in a program: where it raises on purpose, the program says so and goes on, as the page did."""
+    if not block.raises:
+        return block.code
+    return f"""try:
+{indent(block.code, "    ")}
+except Exception as error:
+    print(type(error).__name__, "on purpose:", error)"""
