@@ -1,7 +1,7 @@
 """Whether Triton is interpreted in this test run.
 
 Triton decides when it is first imported, so the decision stands here, before any test module is imported: interpreted
-on a machine without an NVIDIA GPU, compiled on one that has it. Tests that need the other kind skip, or start a process.
+on a machine without an NVIDIA GPU, compiled on one that has it. Tests of the other kind skip, or start a process.
 """
 
 import os

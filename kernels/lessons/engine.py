@@ -194,9 +194,8 @@ class _PageWork:
     ) -> tuple[str, dict[str, str]]:
         digest = hashlib.sha256(extra.encode())
         reached: dict[str, str] = {}
-        if (
-            blocks and modules
-        ):  # what an earlier block of the page imported by name is that block's, whatever its session
+        if blocks and modules:
+            # What an earlier block of the page imported by name is that block's, whatever its session.
             modules = self.sources.unexplained(self._codes_up_to(blocks[-1]), modules)
         for block in blocks:
             fields = (
@@ -214,6 +213,8 @@ class _PageWork:
                     reached |= self.sources.explain_code(block.code, modules)
                 except SyntaxError:
                     continue  # its run will say so
+            else:
+                reached |= self.sources.explain_shell(block.code)
         for path in data:
             reached[f"file {path}"] = _data_digest(self.engine.root / path)
         for name, value in sorted(reached.items()):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from html import escape
-from textwrap import indent
 from pathlib import Path
+from textwrap import indent
 
 from kernels.lessons.model import Block, Fault, Outcome, PageOutcome
 from kernels.lessons.store import RunStore

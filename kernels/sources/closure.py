@@ -99,6 +99,26 @@ class Sources:
             self._codes[code] = found, led_to
         return self._codes[code]
 
+    def explain_shell(self, code: str) -> dict[str, str]:
+        """What a piece of shell code names of the project: references, ``python -m`` modules, and files.
+
+        Programs that a shell starts read what they like, unseen. So a page's shell block names what it stands on, in
+        its commands or in a comment: ``# stands on cuda/portfolio.cu:main``.
+        """
+        found: dict[str, str] = {}
+        for module in re.findall(r"-m\s+([A-Za-z_][\w.]*)", code):
+            for each in (module, f"{module}.__main__"):
+                self._walk([(each, WHOLE)], found)
+        for word in set(re.findall(r"[\w./:-]+", code)):
+            path = self.root / word
+            if _REFERENCE.match(word) and self._from_string(word):
+                self._walk(self._from_string(word), found)
+            elif path.is_file() and path.suffix == ".py":
+                found |= self.explain_code(path.read_text(encoding="utf-8"))
+            elif path.is_file() and not word.startswith("build/"):
+                found[f"file {word}"] = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()[:16]
+        return dict(sorted(found.items()))
+
     def module_file(self, module: str) -> Path | None:
         """The file of a project module, or None where the module is not the project's."""
         if not re.fullmatch(r"[A-Za-z_][\w.]*", module):

@@ -161,3 +161,16 @@ def test_what_an_earlier_block_imported_by_name_does_not_count_whole_for_a_later
     assert sources.unexplained(codes, modules) == []
     assert sources.unexplained(codes[1:], modules) == modules  # by itself, its text leads nowhere
     assert sources.explain_code(codes[1]) == {}
+
+
+def test_shell_code_reaches_what_it_names(project):
+    sources = Sources(project)
+    assert "cuda/kernels.cu:plus" in sources.explain_shell("make it  # stands on cuda/kernels.cu:add_one")
+    assert "kernels.ops.operator:unrelated" in sources.explain_shell("python -m kernels.ops.operator --quick")
+    (project / "tool.py").write_text("from kernels.ops.operator import launch\nlaunch(1)\n")
+    (project / "data.txt").write_text("1")
+    before = sources.explain_shell("python tool.py <data.txt")
+    assert {"kernels.ops.helper:double", "file data.txt"} <= set(before)
+    (project / "data.txt").write_text("2")
+    assert Sources(project).explain_shell("python tool.py <data.txt") != before
+    assert sources.explain_shell("echo hi; ls nowhere.py") == {}
