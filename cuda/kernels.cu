@@ -1,4 +1,5 @@
-// The CUDA half of the lessons: one vector addition and three ways to compute a row-wise softmax.
+// The CUDA half of the lessons: one vector addition and three ways to compute a row-wise
+// softmax.
 //
 //   vector_add            one thread, one element
 //   softmax_serial        one thread, one row: easy to follow, slow
@@ -6,14 +7,17 @@
 //   softmax_online        the same block, but maximum and sum found in one pass, with 16-byte loads
 //   softmax_online_scalar the same again with 4-byte loads only, to show what the wide loads are worth
 //
-// All tensors are float32. A matrix has `rows` rows of `columns` neighbouring elements; consecutive rows begin
-// `x_stride` (or `out_stride`) elements apart, so a row may be followed by padding that no kernel touches.
-// Rows, columns, strides and every offset are 64-bit: `row * stride` passes 2^31 in a matrix of 8 GiB.
+// All tensors are float32. A matrix has `rows` rows of `columns` neighbouring elements;
+// consecutive rows begin `x_stride` (or `out_stride`) elements apart, so a row may be followed
+// by padding that no kernel touches. Rows, columns, strides and every offset are 64-bit: `row *
+// stride` passes 2^31 in a matrix of 8 GiB.
 //
-// Each softmax treats special values as PyTorch does. A score of -inf (a masked one) gets weight 0; a row in which
-// every score is -inf has no weights to share out and becomes NaN; a NaN or a +inf anywhere makes its row NaN.
+// Each softmax treats special values as PyTorch does. A score of -inf (a masked one) gets
+// weight 0; a row in which every score is -inf has no weights to share out and becomes NaN; a
+// NaN or a +inf anywhere makes its row NaN.
 //
-// Each kernel is followed by the host function that launches it. Outputs must not overlap inputs.
+// Each kernel is followed by the host function that launches it. Outputs must not overlap
+// inputs.
 
 #include <cuda_runtime.h>
 
@@ -29,23 +33,25 @@ constexpr int kWarps = kThreads / 32;
 static_assert(kThreads > 0 && kThreads % 32 == 0, "kThreads must be a whole number of 32-thread warps");
 static_assert(kWarps <= 32, "kThreads must be at most 1024: the first warp reduces one partial per lane");
 
-// All 32 lanes take part in every shuffle below; a missing lane would leave the others with an undefined value.
+// All 32 lanes take part in every shuffle below; a missing lane would leave the others with an
+// undefined value.
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 // Blocks along x that one launch may have.
 constexpr int64_t kMaxBlocks = 2147483647;
 
 
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 // Vector addition
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 
 __global__ void vector_add(const float* __restrict__ x, const float* __restrict__ y, float* __restrict__ out,
                            int64_t n) {
     // Widen before multiplying: blockIdx.x * blockDim.x alone is 32-bit and wraps at 2^32.
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 
-    // The last block is whole even when n is not a multiple of kThreads. Its spare threads own nothing.
+    // The last block is whole even when n is not a multiple of kThreads. Its spare threads own
+    // nothing.
     if (i < n) {
         out[i] = x[i] + y[i];
     }
@@ -65,9 +71,9 @@ extern "C" cudaError_t launch_vector_add(const float* x, const float* y, float* 
 }
 
 
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 // Softmax, serial: one thread walks one row three times
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 
 __global__ void softmax_serial(const float* __restrict__ x, float* __restrict__ out, int64_t rows, int64_t columns,
                                int64_t x_stride, int64_t out_stride) {
@@ -83,9 +89,10 @@ __global__ void softmax_serial(const float* __restrict__ x, float* __restrict__ 
         row_max = fmaxf(row_max, x_row[column]);
     }
 
-    // Thousands of small terms are added to one large sum, and each addition drops the low bits of its term. The
-    // losses can all point the same way: on 8192 columns a plain sum drifts far enough to fail the test. So `lost`
-    // keeps what the last addition dropped and hands it back to the next one (Kahan's compensated summation).
+    // Thousands of small terms are added to one large sum, and each addition drops the low bits
+    // of its term. The losses can all point the same way: on 8192 columns a plain sum drifts
+    // far enough to fail the test. So `lost` keeps what the last addition dropped and hands it
+    // back to the next one (Kahan's compensated summation).
     float sum = 0.0f;
     float lost = 0.0f;
     for (int64_t column = 0; column < columns; ++column) {
@@ -124,9 +131,9 @@ extern "C" cudaError_t launch_softmax_serial(const float* x, float* out, int64_t
 }
 
 
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 // Softmax, parallel: one block shares one row
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 
 struct Maximum {
     __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
@@ -136,8 +143,9 @@ struct Sum {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// Combines the values of a warp's 32 lanes; lane 0 returns the result. A shuffle reads another lane's register, so
-// this needs neither memory nor a barrier. Each step folds the upper half of the remaining lanes onto the lower.
+// Combines the values of a warp's 32 lanes; lane 0 returns the result. A shuffle reads another
+// lane's register, so this needs neither memory nor a barrier. Each step folds the upper half
+// of the remaining lanes onto the lower.
 template <typename Combine>
 __device__ float warp_reduce(float value, Combine combine) {
     for (int distance = 16; distance > 0; distance /= 2) {
@@ -146,8 +154,9 @@ __device__ float warp_reduce(float value, Combine combine) {
     return value;
 }
 
-// Combines the values of a block's kThreads threads and returns the result to all of them. Every thread of the block
-// must call this, because every thread must arrive at each barrier. `neutral` changes nothing it is combined with.
+// Combines the values of a block's kThreads threads and returns the result to all of them.
+// Every thread of the block must call this, because every thread must arrive at each barrier.
+// `neutral` changes nothing it is combined with.
 template <typename Combine>
 __device__ float block_reduce(float value, float neutral, float* scratch, Combine combine) {
     const int warp = threadIdx.x / 32;
@@ -179,16 +188,19 @@ __global__ void softmax_parallel(const float* __restrict__ x, float* __restrict_
     const float* x_row = x + static_cast<int64_t>(blockIdx.x) * x_stride;
     float* out_row = out + static_cast<int64_t>(blockIdx.x) * out_stride;
 
-    // Thread t owns columns t, t + kThreads, t + 2 * kThreads, ... so a warp's 32 lanes always touch 32 neighbouring
-    // columns. A thread beyond a narrow row owns none: its loops do not run, its values stay neutral, and it still
-    // reaches every barrier. It must not return early, or the barriers would wait for it.
+    // Thread t owns columns t, t + kThreads, t + 2 * kThreads, ... so a warp's 32 lanes always
+    // touch 32 neighbouring columns. A thread beyond a narrow row owns none: its loops do not
+    // run, its values stay neutral, and it still reaches every barrier. It must not return
+    // early, or the barriers would wait for it.
     float thread_max = -INFINITY;
     for (int64_t column = threadIdx.x; column < columns; column += kThreads) {
         thread_max = fmaxf(thread_max, x_row[column]);
     }
     const float row_max = block_reduce(thread_max, -INFINITY, scratch, Maximum());
 
-    // No compensation is needed here: a thread adds columns / kThreads terms, and the tree adds like to like.
+    // No compensation up to the widths that are tested: a thread adds columns / kThreads terms,
+    // and the tree adds like to like. At a million columns a thread adds thousands, and the
+    // drift comes back.
     float thread_sum = 0.0f;
     for (int64_t column = threadIdx.x; column < columns; column += kThreads) {
         thread_sum += expf(x_row[column] - row_max);
@@ -215,20 +227,23 @@ extern "C" cudaError_t launch_softmax_parallel(const float* x, float* out, int64
 }
 
 
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 // Softmax, online: maximum and sum in one pass, so a row is read twice instead of three times
-// ---------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 
-// The maximum of some scores, and the sum of exp(score - max) over them. {-inf, 0} describes no scores at all.
+// The maximum of some scores, and the sum of exp(score - max) over them. {-inf, 0} describes no
+// scores at all.
 struct MaxSum {
     float max;
     float sum;
 };
 
-// Takes one more score in. The old sum was relative to the old maximum, so it is rescaled when the maximum grows.
+// Takes one more score in. The old sum was relative to the old maximum, so it is rescaled when
+// the maximum grows.
 __device__ MaxSum add_value(MaxSum seen, float score) {
-    // A masked score weighs nothing. While every score so far is masked, seen.max is -inf as well, and the formula
-    // below would compute exp(-inf - (-inf)) = exp(NaN): one masked stretch would turn the whole row into NaN.
+    // A masked score weighs nothing. While every score so far is masked, seen.max is -inf as
+    // well, and the formula below would compute exp(-inf - (-inf)) = exp(NaN): one masked
+    // stretch would turn the whole row into NaN.
     if (score == -INFINITY) {
         return seen;
     }
@@ -239,7 +254,8 @@ __device__ MaxSum add_value(MaxSum seen, float score) {
 // Joins two disjoint sets of scores. The order does not matter, apart from rounding.
 __device__ MaxSum merge(MaxSum a, MaxSum b) {
     const float max = fmaxf(a.max, b.max);
-    // An unchanged maximum needs no rescaling. Asking first also covers two empty sets, again -inf - (-inf).
+    // An unchanged maximum needs no rescaling. Asking first also covers two empty sets, again
+    // -inf - (-inf).
     const float a_scale = a.max == max ? 1.0f : expf(a.max - max);
     const float b_scale = b.max == max ? 1.0f : expf(b.max - max);
     return {max, a.sum * a_scale + b.sum * b_scale};
@@ -255,7 +271,8 @@ __device__ MaxSum warp_merge(MaxSum value) {
     return value;
 }
 
-// block_reduce for pairs, and used once a row: nothing reuses scratch, so the third barrier is not needed.
+// block_reduce for pairs, and used once a row: nothing reuses scratch, so the third barrier is
+// not needed.
 __device__ MaxSum block_merge(MaxSum value, MaxSum* scratch) {
     const int warp = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
@@ -291,8 +308,8 @@ __device__ void online_row(const float* __restrict__ x_row, float* __restrict__ 
     }
 }
 
-// One row with 16-byte loads and stores: a quarter of the memory instructions for the same bytes. Thread t owns
-// columns 4t to 4t + 3, then the four that begin 4 * kThreads later.
+// One row with 16-byte loads and stores: a quarter of the memory instructions for the same
+// bytes. Thread t owns columns 4t to 4t + 3, then the four that begin 4 * kThreads later.
 __device__ void online_row_float4(const float4* __restrict__ x_row, float4* __restrict__ out_row, int64_t quads,
                                   MaxSum* scratch) {
     MaxSum value = {-INFINITY, 0.0f};
@@ -329,8 +346,9 @@ __global__ void softmax_online(const float* __restrict__ x, float* __restrict__ 
     const float* x_row = x + static_cast<int64_t>(blockIdx.x) * x_stride;
     float* out_row = out + static_cast<int64_t>(blockIdx.x) * out_stride;
 
-    // The width alone does not decide: with a stride of 1025, row 1 of an aligned matrix begins at byte 4100.
-    // The whole block works on one row and takes the same branch, so its barriers stay whole.
+    // The width alone does not decide: with a stride of 1025, row 1 of an aligned matrix begins
+    // at byte 4100. The whole block works on one row and takes the same branch, so its barriers
+    // stay whole.
     if (columns % 4 == 0 && is_aligned_16(x_row) && is_aligned_16(out_row)) {
         online_row_float4(reinterpret_cast<const float4*>(x_row), reinterpret_cast<float4*>(out_row), columns / 4,
                           scratch);

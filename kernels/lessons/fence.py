@@ -216,7 +216,10 @@ def _include(current: Renderer | Collector, options: dict[str, Any], md: Any) ->
     extra = {name: value for name, value in options["extra"].items() if name in ("hl_lines", "title")}
     language = {"cuda": "cuda", "python": "python"}[snippet.language]
     tick = _free_character(snippet.text)
-    block = markdown_exec.code_block(language, _hide_fence(snippet.text, tick), **extra)
+    block = "\n\n".join(
+        markdown_exec.code_block(language, _hide_fence(text, tick), linenums=str(first), **extra)
+        for text, first in snippet.parts
+    )
     rendered = markdown_exec.MarkdownConverter(md, update_toc=False).convert(block, id_prefix=f"include-{line}-")
     rendered = str(rendered).replace(tick, "`")
     caption = f"{snippet.path}, {reference.rpartition(':')[2].replace(',', ', ')}"

@@ -239,6 +239,8 @@ def open_project(config_file: str | None = None) -> tuple[Engine, list[PageSourc
 def _facts(outcome) -> dict[str, object]:
     """What a page's template may say about it."""
     labels = sorted({each.label for each in outcome.outcomes.values() if each.label})
+    read = {path.rpartition("/")[0] for each in outcome.outcomes.values() for path in each.output.data}
+    labels += [f"measurements in {folder}" for folder in sorted(read) if folder.startswith("results/")]
     return {"blocks": len(outcome.outcomes), "values": len(outcome.values), "labels": labels}
 
 

@@ -29,7 +29,8 @@ def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def _add(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
-    # One program owns BLOCK_SIZE neighbouring elements. 64 bits: program * BLOCK_SIZE can pass 2**31.
+    # One program owns BLOCK_SIZE neighbouring elements. 64 bits: program * BLOCK_SIZE can pass
+    # 2**31.
     start = tl.program_id(0).to(tl.int64) * BLOCK_SIZE
     offsets = start + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n  # the last program may own fewer

@@ -25,7 +25,7 @@ from kernels.ops import checks, op
 
 MAX_BLOCK = 32768  # columns; 32 warps hold 32 elements in each thread
 THREAD_BYTES = 64  # of the row in each thread: four 16-byte loads in flight
-NARROW_TILE = 2048  # elements a program takes together when rows are narrower than 1024
+NARROW_TILE = 2048  # elements a program takes together, from whole rows of up to 512 columns
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
@@ -40,23 +40,28 @@ def reference(x: torch.Tensor) -> torch.Tensor:
 def _softmax_rows(
     x_ptr, out_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    # One program owns BLOCK_M whole rows. 64 bits: both m * stride and n * stride can pass 2**31.
+    # One program owns BLOCK_M whole rows. 64 bits: both m * stride and n * stride can pass
+    # 2**31.
     m = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     n = tl.arange(0, BLOCK_N)[None, :].to(tl.int64)
     mask = (m < M) & (n < N)
-    # Padding is -inf, which no maximum picks and whose exponential is 0; zeros would win over a negative row.
+    # Padding is -inf, which no maximum picks and whose exponential is 0; zeros would win over a
+    # negative row.
     x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=float("-inf"), eviction_policy="evict_first")
     x = x.to(tl.float32)
-    # A row that is all -inf subtracts -inf from -inf and becomes NaN, which is the contract: no guard.
+    # A row that is all -inf subtracts -inf from -inf and becomes NaN, which is the contract: no
+    # guard.
     numerator = tl.exp(x - tl.max(x, axis=1, keep_dims=True))
-    # One reciprocal a row and one product an element: a quotient would occupy the unit that computes exp.
+    # One reciprocal a row and one product an element: a quotient would occupy the unit that
+    # computes exp.
     scale = 1.0 / tl.sum(numerator, axis=1, keep_dims=True)
     tl.store(out_ptr + m * out_stride_m + n, (numerator * scale).to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def _softmax_looped(x_ptr, out_ptr, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_N: tl.constexpr):
-    # One program owns one row, in chunks of BLOCK_N. First pass: the maximum so far, and the sum relative to it.
+    # One program owns one row, in chunks of BLOCK_N. First pass: the maximum so far, and the
+    # sum relative to it.
     x_row = x_ptr + tl.program_id(0).to(tl.int64) * x_stride_m
     out_row = out_ptr + tl.program_id(0).to(tl.int64) * out_stride_m
     lanes = tl.arange(0, BLOCK_N).to(tl.int64)
@@ -68,7 +73,8 @@ def _softmax_looped(x_ptr, out_ptr, N, x_stride_m, x_stride_n, out_stride_m, BLO
         x = tl.load(x_row + n * x_stride_n, mask=n < width, other=float("-inf"), eviction_policy="evict_last")
         x = x.to(tl.float32)
         new_maximum = tl.maximum(maximum, tl.max(x, axis=0))
-        # While every element so far is -inf, -inf - -inf would be NaN and stay in `total` for good: shift by 0.
+        # While every element so far is -inf, -inf - -inf would be NaN and stay in `total` for
+        # good: shift by 0.
         shift = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
         total = total * tl.exp(maximum - shift) + tl.sum(tl.exp(x - shift), axis=0)
         maximum = new_maximum
@@ -240,6 +246,7 @@ OP = op.Op(
         op.Case((131072, 128), "narrow rows, several in one program"),
     ),
     dtypes=op.DTYPES,
-    # exp(-104) is the smallest exponential that float32 still holds, so no argument beyond -104 matters.
+    # exp(-104) is the smallest exponential that float32 still holds, so no argument beyond -104
+    # matters.
     tolerance=lambda dtype, shape: op.tolerance(dtype, terms=max(shape[-1], 2), largest_exponent=104),
 )

@@ -104,6 +104,7 @@ def _declaration(parsed: CudaFile, text: str, start: int, end: int, first_line: 
         return
     if tokens[0] == "static_assert":
         parsed.assertions.append(CudaSymbol([_digest(tokens)], _names(tokens)))
+        _add(parsed, "static_assert", tokens, (line, last))  # so that a page can show them; nothing reaches this name
         return
     name, is_function = _name_of(tokens)
     symbol = _add(parsed, name, tokens, (line, last))

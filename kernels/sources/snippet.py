@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +12,17 @@ from kernels.sources.cuda import parse_cuda
 
 @dataclass(frozen=True)
 class Snippet:
-    """Source text with the place it was taken from. `path` is relative to the project's root."""
+    """Source text with the place it was taken from. `path` is relative to the project's root.
+
+    `parts` are the pieces of neighbouring lines that `text` is made of, each with the number of its first line.
+    """
 
     text: str
     path: str
     first_line: int
     last_line: int
     language: str
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 def source_of(reference: str, root: Path | None = None) -> Snippet:
@@ -51,10 +54,16 @@ def source_of(reference: str, root: Path | None = None) -> Snippet:
     lines = text.splitlines()
     marker = "//" if language == "cuda" else "#"
     spans = sorted({(_with_comment(lines, first, marker), last) for first, last in spans})
-    parts = ["\n".join(lines[first - 1 : last]) for first, last in spans]
-    gap = "\n\n" if any(first != before[1] + 1 for before, (first, _) in itertools.pairwise(spans)) else "\n"
+    joined = spans[:1]
+    for first, last in spans[1:]:
+        if all(not line.strip() for line in lines[joined[-1][1] : first - 1]):  # nothing but blank lines between them
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    parts = tuple(("\n".join(lines[first - 1 : last]), first) for first, last in joined)
     where = path.relative_to(sources.root).as_posix()
-    return Snippet(gap.join(parts), where, spans[0][0], spans[-1][1], language)
+    text = "\n\n".join(part for part, _ in parts)
+    return Snippet(text, where, joined[0][0], joined[-1][1], language, parts)
 
 
 def _python_spans(text: str, names: set[str]) -> list[tuple[int, int]]:

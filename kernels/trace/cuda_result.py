@@ -10,7 +10,7 @@ import numpy as np
 from kernels.trace.cuda_library import BARRIER, Library
 from kernels.trace.cuda_memory import DeviceBuffer
 from kernels.trace.cuda_translate import Function, Translation
-from kernels.trace.model import _COLUMNS, WARP_SIZE, Buffer, Launch, Trace
+from kernels.trace.model import _COLUMNS, Buffer, Launch, Trace
 from kernels.trace.requests import Request
 
 TYPES = {
@@ -272,7 +272,3 @@ def _plain_buffer(name: str, number: int, region: Region, events: np.ndarray, tr
                 return Buffer(name, size // count, tuple(extents), (), region.address, region.space, array.type)
     itemsize = int(np.gcd.reduce([size, *rows["size"].tolist(), *np.abs(rows["offset"]).tolist()])) or 1
     return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space)
-
-
-def warp_text(thread: int) -> str:
-    return f"thread {thread} (warp {thread // WARP_SIZE}, lane {thread % WARP_SIZE})"

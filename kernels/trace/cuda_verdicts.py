@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.trace.cuda_library import AT_BARRIER, AT_WARP_OP, RETURNED, STOPS, Library
-from kernels.trace.faults import VERBS, Fault, spans
+from kernels.trace.faults import VERBS, Fault, capital, spans
 from kernels.trace.model import KINDS, WARP_SIZE, WRITE, Launch, Trace, shown_path
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def verdicts(
         elif stop == "mask":
             mask = int(failure["size"])
             cause = "the mask was computed before a branch, or written for fewer lanes than call"
-            start = f"{_capital(who)} calls a warp operation with the mask {mask:#010x}, which leaves it out."
+            start = f"{capital(who)} calls a warp operation with the mask {mask:#010x}, which leaves it out."
             stopped = _fault("warp-divergence", start, who, file, line, cause)
         elif stop in ("wild", "misaligned"):
             stopped = _address(stop, failure, who, regions, library, file, line)
         elif stop == "assertion":
             text = library.assertion()
-            start = f"{_capital(who)} finds that `{text}` is false." if text else f"{_capital(who)} calls `__trap()`."
+            start = f"{capital(who)} finds that `{text}` is false." if text else f"{capital(who)} calls `__trap()`."
             stopped = _fault("assertion", start, who, file, line, "the kernel's own check failed")
         else:
             stopped = _limit(stop, failure, who, file, line)
@@ -53,10 +53,6 @@ def verdicts(
         if record["refused"]:
             others.append(_refused(launches[number], int(record["shared_bytes"]), file))
     return stopped, others
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _fault(
@@ -132,7 +128,7 @@ def _warp(
         reasons.append(f"{_threads(elsewhere)} call another one at line {int(line[elsewhere[0]])}")
     who = launch.who(int(failure["block"]), first)
     start = (
-        f"{_capital(who)} waits in a warp operation for the lanes of the mask {mask:#010x}, "
+        f"{capital(who)} waits in a warp operation for the lanes of the mask {mask:#010x}, "
         f"and some never arrive: {'; '.join(reasons) or 'they call it with other arguments'}."
     )
     returned, halted = np.flatnonzero(state == RETURNED), np.flatnonzero(state == AT_BARRIER)
@@ -165,19 +161,19 @@ def _address(
         item = best.buffer.owner.itemsize if best and best.buffer else 1
         place = f" at {best.name}[{offset // item}]" if best and best.buffer and distance == 0 else ""
         start = (
-            f"{_capital(who)} {verb} {size} bytes{place} at once, at an address that is not a multiple of {size}; "
+            f"{capital(who)} {verb} {size} bytes{place} at once, at an address that is not a multiple of {size}; "
             "the GPU refuses that, and the launch stops."
         )
         cause = "a vector type such as float4 is laid over a row that does not begin at such a multiple"
         element = offset // item if place else 0
         return _fault("misaligned", start, who, file, line, cause, best.name if place else "", element)
     if best is None or distance > 1 << 20:
-        start = f"{_capital(who)} {verb} {size} bytes at an address that lies near no buffer; the launch stops."
+        start = f"{capital(who)} {verb} {size} bytes at an address that lies near no buffer; the launch stops."
         cause = "a pointer that is null or not initialised, or an index far out of range"
         return _fault("out-of-bounds", start, who, file, line, cause)
     side = f"{offset - best.size} bytes after its end" if offset >= best.size else f"{-offset} bytes before its start"
     start = (
-        f"{_capital(who)} {verb} {size} bytes outside {best.space} {best.name}, which has {best.size} bytes: "
+        f"{capital(who)} {verb} {size} bytes outside {best.space} {best.name}, which has {best.size} bytes: "
         f"{side}. The launch stops."
     )
     cause = "an index without a bounds test, or an array that is too small for the block"
@@ -187,16 +183,16 @@ def _address(
 
 def _limit(stop: str, failure: np.void, who: str, file: str, line: int) -> Fault:
     if stop == "too-long":
-        start, cause = f"{_capital(who)} was still running when the time for the trace ended.", "a loop that never ends"
+        start, cause = f"{capital(who)} was still running when the time for the trace ended.", "a loop that never ends"
     elif stop == "too-many-events":
-        start = f"{_capital(who)} made one access more than the trace has room for."
+        start = f"{capital(who)} made one access more than the trace has room for."
         cause = "a loop that never ends, or a case too large to trace; pass max_events for more"
     elif stop == "stack-overflow":
-        start = f"{_capital(who)} ran out of stack."
+        start = f"{capital(who)} ran out of stack."
         cause = "a function that calls itself without end, or local arrays of more than 64 KB"
     else:
         name = signal.Signals(int(failure["size"])).name
-        start = f"{_capital(who)} was stopped by the processor ({name})."
+        start = f"{capital(who)} was stopped by the processor ({name})."
         cause = "an integer division by zero" if name == "SIGFPE" else "an address that the recorder did not see"
     return _fault(stop, start, who, file, line, cause)
 
@@ -210,7 +206,7 @@ def _lanes(
     first = found[0]
     who = launches[int(first["launch"])].who(int(first["block"]), int(first["thread"]))
     start = (
-        f"{_capital(who)} shuffles from lane {int(first['source'])}, which the mask leaves out: its value is undefined."
+        f"{capital(who)} shuffles from lane {int(first['source'])}, which the mask leaves out: its value is undefined."
     )
     cause = "the mask names fewer lanes than the shuffle reads from"
     return _fault("inactive-lane", start, who, file, int(first["line"]), cause, count=count)
@@ -227,7 +223,7 @@ def _refused(launch: Launch, shared_bytes: int, file: str) -> Fault:
     elif launch.blocks == 0 or threads == 0:
         cause = "a grid and a block have at least one element on each axis"
     elif shared_bytes > 227 * 1024:
-        cause = "a block has at most 227 KiB of shared memory"
+        cause = "a block has at most 227 KiB of shared memory on sm_90, and less on most other GPUs"
     else:
         cause = "y and z of a grid go up to 65535, z of a block up to 64"
     return _fault("launch-refused", start, "", file, launch.line, cause)
@@ -257,7 +253,7 @@ def unset_reads(trace: Trace) -> list[Fault]:
         element = int(column["element"][row])
         who = trace.launches[column["launch"][row]].who(int(column["block"][row]), int(column["thread"][row]))
         file, line = trace.sites[column["site"][row]]
-        start = f"{_capital(who)} reads {buffer.text(element)} of shared memory, which its block has not written yet."
+        start = f"{capital(who)} reads {buffer.text(element)} of shared memory, which its block has not written yet."
         cause = "the threads that fill the array leave this element out, or a block counts on what another one left"
         count = len(np.unique(column["element"][here]))
         found.append(_fault("read-before-written", start, who, file, line, cause, buffer.name, element, count))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.trace.model import ATOMIC, KINDS, READ, WRITE, shown_path
+from kernels.trace.model import ATOMIC, KINDS, READ, WARP_SIZE, WRITE, shown_path
 
 if TYPE_CHECKING:
     from kernels.trace.model import Trace
@@ -25,7 +25,8 @@ VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
 class Fault:
     """One verdict.
 
-    `kind` is "out-of-bounds", "double-write", "read-write-overlap", "shared-race" or "unwritten". `element` is the
+    `kind` is "out-of-bounds", "double-write", "read-write-overlap", "shared-race" or "unwritten"; a CUDA trace adds its
+    own, such as "barrier-divergence" and "misaligned" (see `kernels.trace.cuda_verdicts`). `element` is the
     first offending element, `count` how many there are; `who` is its owner in words, `file` and `line` where the access
     is written ("" and 0 where nobody holds the element). `cause` is the likely cause; `sentence` says it all.
     """
@@ -124,7 +125,7 @@ def _out_of_bounds(wide: Trace, bad: Trace) -> list[Fault]:
             cause = f"{_mask_cause(bad, row, what, all_on, 'the end of a row')}, or the row stride is wrong"
         rest = f" In all, {count} elements lie outside there ({spans(elements)})." if count > 1 else ""
         sentence = (
-            f"{_capital(who)} {VERBS[what]} {where}, which is out of bounds: {last}. "
+            f"{capital(who)} {VERBS[what]} {where}, which is out of bounds: {last}. "
             f"Line: {_at(file, line)}.{rest} Likely cause: {cause}."
         )
         found.append(Fault("out-of-bounds", sentence, buffer.name, element, who, file, line, count, cause))
@@ -160,7 +161,7 @@ def _mask_cause(trace: Trace, row: int, what: str, all_on: bool, where: str) -> 
     return f"the {call}'s mask on this line switches some elements off, but not all of {where}"
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
@@ -293,7 +294,9 @@ def _shared_races(good: Trace) -> list[Fault]:
         for write in np.flatnonzero(what == WRITE):
             others = np.flatnonzero(thread != thread[write])
             if len(others):
-                groups.append(np.array([rows[write], rows[others[0]]]))
+                # Lanes of one warp usually run together, so a thread of another warp makes the better example.
+                apart = others[thread[others] // WARP_SIZE != thread[write] // WARP_SIZE]
+                groups.append(np.array([rows[write], rows[(apart if len(apart) else others)[0]]]))
                 break
     for pair, elements in _first_per_buffer(shared, groups):
         write, other = pair.tolist()
@@ -302,7 +305,7 @@ def _shared_races(good: Trace) -> list[Fault]:
         verb = VERBS[KINDS[shared.columns["what"][other]]]
         cause = "a `__syncthreads()` is missing between the two lines"
         sentence = (
-            f"{_capital(who)} writes {text} ({_at(file, line)}) while {whom} {verb} it ({_at(file_2, line_2)}), "
+            f"{capital(who)} writes {text} ({_at(file, line)}) while {whom} {verb} it ({_at(file_2, line_2)}), "
             f"with no barrier between them.{_more(elements)} Likely cause: {cause}."
         )
         found.append(Fault("shared-race", sentence, buffer, element, who, file, line, len(np.unique(elements)), cause))

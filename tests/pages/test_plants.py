@@ -1,0 +1,84 @@
+"""A change that makes a real page untrue turns `lessons verify` red, and every line that it made untrue is named."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LESSON, LAB_1, LAB_3, ADDING = (
+    "lessons/9-read-cuda.md",
+    "labs/1-vector-add.md",
+    "labs/3-softmax.md",
+    "authoring/adding-a-lesson.md",
+)
+
+PLANTS = {
+    "kThreads 256 to 128": (
+        ("cuda/kernels.cu", "constexpr int kThreads = 256;", "constexpr int kThreads = 128;"),
+        {LESSON: ("add-trace", "add-owners", "row-trace", "scratch-writers", "barriers"), LAB_1: ("cuda-ownership",)},
+    ),
+    "a mask dropped in add": (
+        ("kernels/ops/add.py", "tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty), mask=mask)",
+         "tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty))"),
+        {LAB_1: ("exit-draw",)},
+    ),
+    "a block size changed": (
+        ("docs/authoring/adding-a-lesson.md", "block_size=256", "block_size=128"),
+        {ADDING: ("a-trace",)},
+    ),
+    "a column renamed": (
+        ("kernels/figures/results.py", '"median µs"', '"time µs"'),
+        {LESSON: ("cost",), LAB_1: ("contenders",)},
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The project's files as they stand, with the compilers' caches of the real one."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, tmp_path / name)
+    (ROOT / "build").mkdir(exist_ok=True)
+    (tmp_path / "build").symlink_to(ROOT / "build")
+    return tmp_path
+
+
+def verify(root: Path, pages: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("LESSONS_", "KERNEL_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "kernels.lessons.command", "verify", *pages],
+        cwd=root,
+        env=environment | {"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.triton
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_plant_turns_verify_red_and_is_named_by_page_and_line(copy, plant):
+    (path, old, new), untrue = PLANTS[plant]
+    text = (copy / path).read_text()
+    assert text.count(old) >= 1, f"{path} does not hold {old!r} any more: plant another fault"
+    (copy / path).write_text(text.replace(old, new))
+    done = verify(copy, list(untrue))
+    assert done.returncode == 1, done.stdout + done.stderr
+    for page, blocks in untrue.items():
+        lines = (copy / "docs" / page).read_text().splitlines()
+        for block in blocks:
+            fence = next(number for number, line in enumerate(lines, 1) if f'id="{block}"' in line)
+            said = re.findall(rf"^docs/{re.escape(page)}:(\d+): (?:drift|failed) \[{block}\]", done.stdout, re.M)
+            assert said, f"{page}#{block} was not named:\n{done.stdout[-3000:]}"
+            assert int(said[0]) >= fence
