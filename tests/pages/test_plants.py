@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LESSON, LAB_1, LAB_3, ADDING = (
+LESSON, LAB_1, ADDING = (
     "lessons/9-read-cuda.md",
     "labs/1-vector-add.md",
-    "labs/3-softmax.md",
     "authoring/adding-a-lesson.md",
 )
 
