@@ -18,12 +18,11 @@ from typing import Any
 
 from kernels.lessons.model import Block, Output, PageSource
 
-FORMAT = 1
+FORMAT = 2
 _RUNS_KEPT = 4
 INLINE_FILE = "inline.txt"
-_ENTRY = dict.fromkeys(("file", "sha256", "code", "label", "commit", "environment"), str) | dict.fromkeys(
-    ("modules", "data", "reached"), list
-)
+_ENTRY = ("file", "sha256", "code", "label", "commit", "environment", "modules", "data", "reached")
+"""What every entry holds, as text. The last three are lists, each on one line so that a diff stays short."""
 
 
 def write_atomically(path: Path, text: str, *, durable: bool = True) -> None:
@@ -76,8 +75,8 @@ def _checked(index: dict[str, Any]) -> dict[str, Any]:
     if index["format"] != FORMAT:
         raise ValueError(f"its format is {index['format']}, this engine writes {FORMAT}")
     for name, entry in index["blocks"].items():
-        for field_name, kind in _ENTRY.items():
-            if not isinstance(entry[field_name], kind):
+        for field_name in _ENTRY:
+            if not isinstance(entry[field_name], str):
                 raise ValueError(f"{field_name} of block {name} is {entry[field_name]!r}")
     for name in ("symbols", "environments", "inline"):
         if not isinstance(index[name], dict):
@@ -85,6 +84,10 @@ def _checked(index: dict[str, Any]) -> dict[str, Any]:
     if index["inline"] and not {"sha256", "code", "modules", "data"} <= index["inline"].keys():
         raise ValueError("what is known of its inline values is not complete")
     return index
+
+
+def _items(line: str) -> list[str]:
+    return [item for item in line.split("; ") if item]
 
 
 def text_digest(text: str) -> str:
@@ -148,8 +151,8 @@ class AcceptedPage:
             if not edited and text_digest(dumps(values)) != entry["values"]:
                 edited = f"{self.slug}/{block.id}.json was edited by hand since it was accepted"
         symbols = self._index["symbols"]
-        output = Output(text, values, entry["modules"], entry["data"], entry.get("stale_records", []))
-        reached = {name: symbols.get(name, "") for name in entry["reached"]}
+        output = Output(text, values, _items(entry["modules"]), _items(entry["data"]), entry.get("stale_records", []))
+        reached = {name: symbols.get(name, "") for name in _items(entry["reached"])}
         environment = self._index["environments"].get(entry["environment"], {})
         return Accepted(output, entry["code"], environment, entry["label"], entry["commit"], edited, reached)
 
@@ -179,18 +182,19 @@ class AcceptedPage:
         """
         changed: list[str] = []
         blocks = {name: entry for name, entry in self._index["blocks"].items() if name in keep}
-        symbols = {name: self._index["symbols"].get(name, "") for entry in blocks.values() for name in entry["reached"]}
+        kept = {name for entry in blocks.values() for name in _items(entry["reached"])}
+        symbols = {name: self._index["symbols"].get(name, "") for name in kept}
         environments = dict(self._index["environments"])
         for name, (block, output, made) in entries.items():
             file = f"{name}{block.suffix}"
             entry = {
                 "file": file,
                 "sha256": text_digest(output.text),
-                "modules": output.modules,
-                "data": output.data,
+                "modules": "; ".join(output.modules),
+                "data": "; ".join(output.data),
                 **{key: made[key] for key in ("code", "label", "commit")},
                 "environment": text_digest(dumps(made["environment"])),
-                "reached": sorted(made["reached"]),
+                "reached": "; ".join(sorted(made["reached"])),
             }
             if output.values:
                 entry["values"] = text_digest(dumps(output.values))
