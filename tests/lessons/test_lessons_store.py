@@ -65,7 +65,7 @@ def test_a_spoiled_run_store_costs_only_time(built, how, edited):
         (lambda text: text[: len(text) // 2], "JSONDecodeError"),
         (lambda text: "", "JSONDecodeError"),
         (lambda text: "[1, 2]", "TypeError"),
-        (lambda text: text.replace('"format": 1', '"format": 99'), "its format is 99"),
+        (lambda text: text.replace('"format": 2', '"format": 99'), "its format is 99"),
         (lambda text: text.replace('"file":', '"fil":'), "KeyError: 'file'"),
         (lambda text: text.replace('"modules": "",', '"modules": 3,'), "modules of block a is 3"),
         (lambda text: text.replace('"label": "', '"label": "\udcff'), "UnicodeDecodeError"),
