@@ -153,7 +153,18 @@ def commit(root: Path) -> str:
         if head.returncode:
             return ""
         changed = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no", "--", "kernels", "cuda", "docs", "lessons_src"],
+            [
+                "git",
+                "status",
+                "--porcelain",
+                "--untracked-files=no",
+                "--",
+                "kernels",
+                "cuda",
+                "docs",
+                "lessons_src",
+                ":(exclude)lessons_src/outputs",
+            ],
             cwd=root,
             capture_output=True,
             text=True,
