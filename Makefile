@@ -1,10 +1,10 @@
 # Two commands are enough: `make site` and `make test`. Both make .venv and install what they need.
-# TORCH=cpu takes a CPU build of torch where pip can find one.
+# TORCH=cpu takes a CPU build of torch where pip can find one. Say it once: what .venv has is the default from then on.
 
 PYTHON ?= python3
-TORCH ?= cuda
 VENV := .venv
 BIN := $(VENV)/bin
+TORCH ?= $(if $(wildcard $(VENV)/.installed-cpu),cpu,cuda)
 STAMP := $(VENV)/.installed-$(TORCH)
 PYTEST_ARGS ?=
 

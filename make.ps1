@@ -25,6 +25,9 @@ Set-StrictMode -Version 2.0
 $ErrorActionPreference = "Stop"
 Set-Location -Path $PSScriptRoot
 $Bin = Join-Path $PSScriptRoot ".venv\Scripts"
+if (-not $PSBoundParameters.ContainsKey("Torch") -and (Test-Path ".venv\.installed-cuda")) {
+    $Torch = "cuda" # what .venv has is the default
+}
 
 function Invoke-Tool {
     param([string] $Name, [string[]] $Arguments = @())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -71,3 +72,31 @@ def test_every_page_is_in_the_navigation():
     named = {path.rstrip("/") or "index" for path in nav_pages()}
     written = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     assert {path.removesuffix("/index") for path in written} == named
+
+
+@pytest.mark.parametrize(
+    ("stamps", "asked", "installs"),
+    [
+        ([], [], "cuda"),  # nothing is there yet
+        ([], ["TORCH=cpu"], "cpu"),
+        (["cpu"], [], None),  # `make site TORCH=cpu`, then `make test`: torch stays the one that is there
+        (["cuda"], [], None),
+        (["cpu"], ["TORCH=cuda"], "cuda"),  # asked for by name
+        (["cuda"], ["TORCH=cpu"], "cpu"),
+    ],
+)
+def test_make_keeps_the_torch_that_is_installed(tmp_path, stamps, asked, installs):
+    """A dry run in a folder with the Makefile, what the stamp stands on, and a stamp that is newer."""
+    for name in ("Makefile", "pyproject.toml", "constraints", "scripts"):
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / name)
+    (tmp_path / ".venv").mkdir()
+    for torch in stamps:
+        (tmp_path / ".venv" / f".installed-{torch}").touch()
+    environment = {name: value for name, value in os.environ.items() if name not in ("TORCH", "MAKEFLAGS")}
+    command = ["make", "--dry-run", "test", *asked]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"scripts/install\.sh (\w+)", done.stdout) == ([installs] if installs else [])
+    assert "pytest" in done.stdout
