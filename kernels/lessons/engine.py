@@ -121,7 +121,8 @@ class Engine:
         """
         if mode not in MODES:
             raise ValueError(f"LESSONS_MODE={mode!r} is not one of {', '.join(MODES)}")
-        works = [_PageWork(self, self.scan(source), mode, Sources(self.root)) for source in sources]
+        look = Sources(self.root)
+        works = [_PageWork(self, self.scan(source), mode, look) for source in sources]
         jobs = [job for work in works for job in work.jobs()]
         total, started = sum(len(job.items) for job in jobs), [0]
 

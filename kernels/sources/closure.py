@@ -38,6 +38,10 @@ class Sources:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or project_root()
+        self._files: dict[str, Path | None] = {}
+        self._mentions: dict[str, set[str]] = {}
+        self._wholes: dict[str, dict[str, str]] = {}
+        self._importable: dict[frozenset[str], set[str]] = {}
         self._modules: dict[str, PythonModule | None] = {}
         self._cuda: dict[str, CudaFile] | None = None
         self._codes: dict[str, tuple[dict[str, str], set[str]]] = {}
@@ -76,7 +80,10 @@ class Sources:
         """
         found = dict(self._reached_by(code)[0])
         for module in self.unexplained([code], modules):
-            self._walk([(module, WHOLE)], found)
+            if module not in self._wholes:
+                self._wholes[module] = {}
+                self._walk([(module, WHOLE)], self._wholes[module])
+            found |= self._wholes[module]
         return dict(sorted(found.items()))
 
     def unexplained(self, codes: Iterable[str], modules: Iterable[str]) -> list[str]:
@@ -121,13 +128,13 @@ class Sources:
 
     def module_file(self, module: str) -> Path | None:
         """The file of a project module, or None where the module is not the project's."""
-        if not re.fullmatch(r"[A-Za-z_][\w.]*", module):
-            return None
-        base = self.root.joinpath(*module.split("."))
-        for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-            if candidate.is_file():
-                return candidate
-        return None
+        if module not in self._files:
+            self._files[module] = None
+            if re.fullmatch(r"[A-Za-z_][\w.]*", module):
+                base = self.root.joinpath(*module.split("."))
+                candidates = (base.with_suffix(".py"), base / "__init__.py")
+                self._files[module] = next((each for each in candidates if each.is_file()), None)
+        return self._files[module]
 
     def cuda_files(self) -> dict[str, CudaFile]:
         """Every parsed file of `cuda/`, by its path from the root."""
@@ -148,23 +155,29 @@ class Sources:
 
     def _imported_by(self, module: str, led_to: set[str]) -> bool:
         """Imported by the text of a reached module: what is used of it was followed symbol by symbol."""
-        frontier, seen = set(led_to), set()
-        while frontier:
-            name = frontier.pop()
-            seen.add(name)
-            parsed = self._module(name)
-            if parsed is None:
-                continue
-            mentioned = [*parsed.imports.values()]
-            for symbol in parsed.symbols.values():
-                mentioned += symbol.imports.values()
-            for base, attribute in mentioned:
-                for candidate in (base, f"{base}.{attribute}"):
-                    if candidate == module:
-                        return True
-                    if candidate not in seen and self.module_file(candidate):
-                        frontier.add(candidate)
-        return False
+        key = frozenset(led_to)
+        if key not in self._importable:
+            frontier, seen = set(led_to), set()
+            while frontier:
+                name = frontier.pop()
+                seen.add(name)
+                frontier |= self._mentioned_by(name) - seen
+            self._importable[key] = {each for name in seen for each in self._mentioned_by(name)}
+        return module in self._importable[key]
+
+    def _mentioned_by(self, module: str) -> set[str]:
+        """The project modules that a module's imports name, at the top or inside a function."""
+        if module not in self._mentions:
+            parsed = self._module(module)
+            found: set[str] = set()
+            if parsed is not None:
+                mentioned = [*parsed.imports.values()]
+                for symbol in parsed.symbols.values():
+                    mentioned += symbol.imports.values()
+                candidates = {each for base, name in mentioned for each in (base, f"{base}.{name}")}
+                found = {each for each in candidates if self.module_file(each)}
+            self._mentions[module] = found
+        return self._mentions[module]
 
     def _module(self, module: str) -> PythonModule | None:
         if module not in self._modules:
