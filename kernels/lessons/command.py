@@ -54,7 +54,13 @@ def serve(
     """Preview the site; a saved page is shown again in about a second, and only changed blocks run."""
     from kernels.lessons.mkdocs_plugin import serve_site
 
-    _mkdocs(lambda: serve_site(config_file, address, open_in_browser=open_browser, every_page=every_page))
+    try:
+        _mkdocs(lambda: serve_site(config_file, address, open_in_browser=open_browser, every_page=every_page))
+    except OSError as error:
+        _err.print(
+            f"lessons: cannot listen there ({error}); choose another place: --address localhost:8001", markup=False
+        )
+        raise typer.Exit(2) from None
 
 
 @app.command()

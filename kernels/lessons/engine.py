@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from kernels.lessons.normalise import normalise
 from kernels.lessons.runner import Job, JobResult, Runner
 from kernels.lessons.scan import scan_page
 from kernels.lessons.store import Accepted, AcceptedPage, RunStore, text_digest
-from kernels.sources import Sources
+from kernels.sources import Sources, source_of
 
 MODES = ("run", "frozen", "verify", "accept")
 INLINE_ITEM = "inline:"
@@ -218,9 +219,23 @@ class _PageWork:
                 reached |= self.sources.explain_shell(block.code)
         for path in data:
             reached[f"file {path}"] = _data_digest(self.engine.root / path)
+            if path.startswith("results/") and path.endswith(".json"):
+                reached |= self._measured(path)
         for name, value in sorted(reached.items()):
             digest.update(f"{name}={value}\n".encode())
         return digest.hexdigest()[:16], reached
+
+    def _measured(self, path: str) -> dict[str, str]:
+        """The kernels that a results file was measured on, as they are today: when one changes, its figures may lie."""
+        found: dict[str, str] = {}
+        with contextlib.suppress(OSError):
+            text = (self.engine.root / path).read_text(encoding="utf-8")
+            for source in sorted(set(re.findall(r'"source":\s*"([^"]+)"', text))):
+                try:
+                    found[f"measured {source}"] = self.sources.fingerprint([source])
+                except KeyError:
+                    found[f"measured {source}"] = "gone"
+        return found
 
     def _codes_up_to(self, last: Block) -> list[str]:
         found = []
@@ -367,6 +382,8 @@ class _PageWork:
                 continue
             modules, data = report["modules"], report["data"]
             if is_inline:
+                for sentence in report["stale"]:
+                    self._page_fault("stale", sentence, item["line"])
                 self.inline_today[keys[item["id"].removeprefix(INLINE_ITEM)]] = report["text"]
                 continue
             block = blocks[item["id"]]
@@ -396,6 +413,13 @@ class _PageWork:
             self.outcome.outcomes[block.id] = self._finish_block(block)
         if self.scan.inlines:
             self._finish_inline()
+        for include in self.scan.includes:
+            line, _, reference = include.partition("=")
+            try:
+                source_of(reference, self.engine.root)
+            except (KeyError, OSError, SyntaxError) as error:
+                message = f"include={reference!r}: {error.args[0] if error.args else error}"
+                self._page_fault("include", message, int(line) + self.scan.source.line_offset)
         if self.mode != "run":
             known = {block.id for block in self.scan.blocks}
             for name in self.accepted.ids():
@@ -409,12 +433,11 @@ class _PageWork:
         today = self.today.get(block.id)
         if block.id in self.errors:
             self._block_fault(faults, block, "failed", self.errors[block.id])
-            shown = stored.output if stored else Output()
-            return Outcome(block, "failed", shown, self.engine.machine.label(block.needs), self.engine.commit, faults)
+            return Outcome(block, "failed", Output(), "", "", faults)  # what it once gave is not what it gives
         if stored and stored.edited:
             self._block_fault(faults, block, "edited", stored.edited)
         if today is not None:
-            label, commit = self.engine.machine.label(block.needs), self.engine.commit
+            label, commit = self.engine.machine.label(block.needs, block.evidence), self.engine.commit
             status = "ran" if block.id in self.to_run else "kept"
             self._compare(faults, block, stored, today)
             shown = today

@@ -152,7 +152,9 @@ def _collect(collector: Collector, source: str, language: str, options: dict[str
         return f"<div {UNSEEN}></div>"
     block_id = options.get("id") or id_value
     try:
-        fields = parse_own_options(options["own"], block_id=block_id, html=options["html"], language=language)
+        fields = parse_own_options(
+            options["own"], block_id=block_id, html=options["html"], language=language, extra=options["extra"]
+        )
         collector.blocks[line] = Block(
             id=block_id,
             line=line,
@@ -222,11 +224,12 @@ def _include(current: Renderer | Collector, options: dict[str, Any], md: Any) ->
     )
     rendered = markdown_exec.MarkdownConverter(md, update_toc=False).convert(block, id_prefix=f"include-{line}-")
     rendered = str(rendered).replace(tick, "`")
-    caption = f"{snippet.path}, {reference.rpartition(':')[2].replace(',', ', ')}"
+    caption = f"{snippet.path}, {reference.rpartition(':')[2].replace(',', ', ')}" if ":" in reference else reference
+    kind = "Excerpt of" if ":" in reference else "The file"
     return (
         f'<figure class="kl-excerpt no-copy" data-lesson-include="{html_module.escape(reference)}" '
         f'data-source="{html_module.escape(snippet.path)}" data-lines="{snippet.first_line}-{snippet.last_line}">'
-        f"{rendered}<figcaption>Excerpt of <code>{html_module.escape(caption)}</code></figcaption></figure>"
+        f"{rendered}<figcaption>{kind} <code>{html_module.escape(caption)}</code></figcaption></figure>"
     )
 
 

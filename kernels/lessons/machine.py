@@ -62,13 +62,13 @@ class Machine:
                 found[need] = self.ability(need).label
         return {name: value for name, value in found.items() if value}
 
-    def label(self, block_needs: tuple[str, ...]) -> str:
+    def label(self, block_needs: tuple[str, ...], evidence: str = "run") -> str:
         """What a reader is told the output was made on."""
         if "gpu" in block_needs:
             return self.gpu.label
         parts = []
         if "triton" in block_needs:
-            parts.append(f"Triton {_version('triton')} interpreted")
+            parts.append(f"Triton {_version('triton')}" + ("" if evidence == "compile" else " interpreted"))
         if "nvcc" in block_needs:
             parts.append(self.nvcc.label)
         if "cxx" in block_needs:

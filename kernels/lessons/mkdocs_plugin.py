@@ -54,6 +54,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self.report = Report()
         self._staging: Staging | None = None
         self._shown: dict[str, str] = {}
+        self._titles: dict[str, str] = {}
         self._renderer: PageRenderer | None = None
         self._pass = None
         self._late: list[Fault] = []
@@ -105,6 +106,15 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             self._mark_changed(files)
         return files
 
+    def on_nav(self, nav, *, config, files):
+        """Give pages that a dirty rebuild does not read the titles that they had: others name them."""
+        if self.command == "serve" and self.dirty:
+            for page in nav.pages:
+                known = self._titles.get(page.file.src_uri)
+                if known and not page.file.is_modified():
+                    page.title = known
+        return nav
+
     @event_priority(100)
     def on_page_markdown(self, markdown, *, page, config, files):
         """Number the page's blocks and make their outputs available to the fences."""
@@ -125,6 +135,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             return html
         self._pass.__exit__(None, None, None)
         renderer.finish()
+        self._titles[page.file.src_uri] = page.title
         self._late += renderer.extra_faults + renderer.not_rendered()
         if rendered_unseen(html):
             message = "an executed block or inline value was rendered without having been run"
@@ -134,9 +145,10 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
     @event_priority(-100)
     def on_post_build(self, *, config) -> None:
         """Report; publish the new site, or keep the old one."""
-        strict = config.strict or bool(os.environ.get("MIKE_DOCS_VERSION"))
+        publishing = self.command == "gh-deploy" or bool(os.environ.get("MIKE_DOCS_VERSION"))
+        strict = config.strict or publishing
         strict |= (os.environ.get("LESSONS_MODE") or self.config.mode) != "run"
-        faults = sorted([*self.report.faults(), *self._late], key=lambda fault: (fault.page, fault.line))
+        faults = sorted(dict.fromkeys([*self.report.faults(), *self._late]), key=lambda fault: (fault.page, fault.line))
         fatal = 0
         for fault in faults:
             tolerated = fault.kind in TOLERATED and not strict
@@ -254,7 +266,8 @@ def _docs_name(config) -> str:
 
 def _stamp(root: Path, include: str) -> str:
     """Changes with the file whose source a page shows."""
-    place = include.partition("=")[2].rpartition(":")[0]
+    reference = include.partition("=")[2]
+    place = reference.rpartition(":")[0] or reference
     path = root / place if "/" in place else root / (place.replace(".", "/") + ".py")
     try:
         return f"{path.stat().st_mtime_ns}"

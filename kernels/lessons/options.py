@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from kernels.lessons.model import EVIDENCE, NEEDS
@@ -26,6 +28,11 @@ HELP = {
 """What each of the engine's options means."""
 
 OWN = tuple(HELP)
+MARKDOWN_EXEC = ("exec", "html", "id", "idprefix", "result", "returncode", "session", "source", "tabs", "updatetoc",
+                 "width", "workdir")  # fmt: skip
+SHOWN = ("title", "hl_lines", "linenums")
+"""Options that are handed on to the code block which shows the source."""
+RESERVED = ("index", "inline")
 _IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9-]*$")
 
 
@@ -38,7 +45,9 @@ def take_own_options(inputs: dict[str, str]) -> dict[str, str]:
     return {name: inputs.pop(name) for name in (*OWN, LINE_OPTION) if name in inputs}
 
 
-def parse_own_options(own: dict[str, str], *, block_id: str, html: bool, language: str) -> dict[str, Any]:
+def parse_own_options(
+    own: dict[str, str], *, block_id: str, html: bool, language: str, extra: Iterable[str] = ()
+) -> dict[str, Any]:
     """Fields of `Block` from the options of its fence.
 
     Raises:
@@ -48,6 +57,13 @@ def parse_own_options(own: dict[str, str], *, block_id: str, html: bool, languag
         raise OptionError('an executed block needs an id, as in id="tail-mask": its accepted output is stored under it')
     if not _IDENTIFIER.match(block_id):
         raise OptionError(f"the id {block_id!r} must be lower-case letters, digits and hyphens: it names a file")
+    if block_id in RESERVED:
+        raise OptionError(f"the id {block_id!r} is a name of the engine's own files; choose another")
+    unknown = sorted(set(extra) - set(SHOWN))
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], [*OWN, *SHOWN, *MARKDOWN_EXEC], 1)
+        hint = f"did you mean {near[0]}?" if near else f"a block may have {', '.join([*OWN, *MARKDOWN_EXEC, *SHOWN])}"
+        raise OptionError(f"{unknown[0]!r} is no option of a block; {hint}")
     needs = tuple(dict.fromkeys(re.split(r"[,\s]+", own.get("needs", "cpu").strip())))
     for need in needs:
         if need not in NEEDS:

@@ -126,7 +126,7 @@ class PageRenderer:
         where = f"{verb} {outcome.label}" if outcome.label else "not run"
         folders = {path.rpartition("/")[0] for path in outcome.output.data if path.startswith("results/")} - {"results"}
         if block.evidence == "measure" and folders and "gpu" not in block.needs:
-            where = f"from {', '.join(sorted(folders))}, drawn on {outcome.label}"
+            where = f"from {', '.join(sorted(folders))}"
         if outcome.commit:
             where += f", commit {outcome.commit}"
         words.append(f'<span class="kl-block__where">{escape(where)}</span>')

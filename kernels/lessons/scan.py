@@ -7,6 +7,7 @@ indented code block takes back leave no mark in the result, so they are not bloc
 
 from __future__ import annotations
 
+import html as html_module
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,6 +22,14 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # Whole tags: the same words printed by a block or quoted in prose have their angle brackets escaped.
 _BLOCK_MARK = re.compile(r'<div data-lesson-block="(\d+)">')
 _INLINE_MARK = re.compile(r'<span data-lesson-inline="([\d:]+)">')
+_PRE = re.compile(r"<pre.*?</pre>", re.DOTALL)
+_OPENS = re.compile(r"[\s>]*(?:`{3,}|~{3,})")
+_LITERAL = re.compile(
+    r"(?:<(?:p|li|td|code)[^>]*>|`{3,}|~{3,})\s*\{?\s*\.?"
+    r"((?:python\d?|py|bash|sh|shell|console|pycon)\b[^<\n]*\b(?:exec|id|needs|source|html|session)=(?:\"|&quot;)[^<\n]*)",
+    re.IGNORECASE,
+)
+"""The head of a fence that no converter took up: a paragraph or inline code that begins with a language and options."""
 _INCLUDE_MARK = re.compile(r'<div data-lesson-include="(\d+)">')
 _UNSEEN_MARK = re.compile(rf"<(?:div|span) {UNSEEN}>")
 
@@ -50,7 +59,7 @@ def annotate(body: str, fences: Iterable[int] | None = None, inlines: Iterable[s
 def scan_page(source: PageSource, new_markdown: Callable[[], Any]) -> PageScan:
     """What `source` asks to be run. `new_markdown` gives a converter with the site's extensions."""
     result = PageScan(source)
-    if not any(word in source.body for word in ("exec", "include", "#!value")):
+    if not any(word in source.body for word in ("exec", "include", "#!value", ' id="')):
         return result
     collector = Collector()
     body = source.body.replace("\r\n", "\n")
@@ -83,9 +92,27 @@ def scan_page(source: PageSource, new_markdown: Callable[[], Any]) -> PageScan:
     result.blocks.sort(key=lambda block: block.line)
     result.inlines = [collector.inlines[mark] for mark in dict.fromkeys(_INLINE_MARK.findall(html))]
     result.inlines.sort(key=lambda inline: (inline.line, inline.column))
+    result.faults += _left_open(source, body, html)
     visible = set(map(int, _INCLUDE_MARK.findall(html)))
     result.includes = [f"{line}={reference}" for line, reference in collector.includes if line in visible]
     return result
+
+
+def _left_open(source: PageSource, body: str, html: str) -> list[Fault]:
+    """Faults for lines that look like the head of an executed fence and are shown as text."""
+    faults = []
+    lines = body.split("\n")
+    for match in _LITERAL.finditer(_PRE.sub("", html)):
+        words = html_module.unescape(match[1]).split()[:2]
+        for number, text in enumerate(lines, 1):
+            if _OPENS.match(text) and all(word in text for word in words):
+                message = (
+                    f"{' '.join(words)} … opens no executed block and is shown as text. The language is python or "
+                    'bash, options are written name="value", exec="1" is among them, and the fence is closed'
+                )
+                faults.append(Fault(source.name, number + source.line_offset, "unrendered", message))
+                break
+    return faults
 
 
 def rendered_unseen(html: str) -> bool:

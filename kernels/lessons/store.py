@@ -20,6 +20,7 @@ from kernels.lessons.model import Block, Output, PageSource
 
 FORMAT = 2
 _RUNS_KEPT = 4
+_NOT_AS_ACCEPTED = "is not what was accepted: it was edited by hand, or an accept was cut short"
 INLINE_FILE = "inline.txt"
 _ENTRY = ("file", "sha256", "code", "label", "commit", "environment", "modules", "data", "reached")
 """What every entry holds, as text. The last three are lists, each on one line so that a diff stays short."""
@@ -141,7 +142,7 @@ class AcceptedPage:
         except (OSError, UnicodeDecodeError):
             text, edited = "", f"{self.slug}/{entry['file']} is gone or not text"
         if not edited and text_digest(text) != entry["sha256"]:
-            edited = f"{self.slug}/{entry['file']} was edited by hand since it was accepted"
+            edited = f"{self.slug}/{entry['file']} {_NOT_AS_ACCEPTED}"
         values: dict[str, Any] = {}
         if entry.get("values"):
             try:
@@ -149,7 +150,7 @@ class AcceptedPage:
             except (OSError, ValueError, TypeError):
                 edited = f"{self.slug}/{block.id}.json is gone or not JSON"
             if not edited and text_digest(dumps(values)) != entry["values"]:
-                edited = f"{self.slug}/{block.id}.json was edited by hand since it was accepted"
+                edited = f"{self.slug}/{block.id}.json {_NOT_AS_ACCEPTED}"
         symbols = self._index["symbols"]
         output = Output(text, values, _items(entry["modules"]), _items(entry["data"]), entry.get("stale_records", []))
         reached = {name: symbols.get(name, "") for name in _items(entry["reached"])}
@@ -166,7 +167,7 @@ class AcceptedPage:
         except (OSError, UnicodeDecodeError):
             return {}, f"{self.slug}/{INLINE_FILE} is gone or not text", known
         values = dict(line.split(" => ", 1) for line in text.split("\n") if " => " in line)
-        edited = "" if text_digest(text) == known["sha256"] else f"{self.slug}/{INLINE_FILE} was edited by hand"
+        edited = "" if text_digest(text) == known["sha256"] else f"{self.slug}/{INLINE_FILE} {_NOT_AS_ACCEPTED}"
         return values, edited, known
 
     def write(
@@ -225,6 +226,9 @@ class AcceptedPage:
             changed += self._put(INLINE_FILE, inline_text)
         if blocks or inline:
             changed += self._put("index.json", dumps(index))
+        elif (self.folder / "index.json").exists():
+            (self.folder / "index.json").unlink()
+            changed.append(f"{self.slug}/index.json (removed: the page runs nothing any more)")
         self._index = json.loads(dumps(index))
         known = {"index.json"} | ({INLINE_FILE} if inline else set())
         known |= {entry["file"] for entry in blocks.values()} | {

@@ -71,6 +71,7 @@ def run_job(job: dict[str, Any], channel: io.TextIOBase) -> None:
     telltale = Telltale(job["root"], job["page"])
     capture = Capture()
     sessions: dict[str, ModuleType] = {}
+    surroundings = Surroundings()
     broken: dict[str, str] = {}
     lines: dict[int, str] = {}
     for item in job["items"]:
@@ -81,6 +82,7 @@ def run_job(job: dict[str, Any], channel: io.TextIOBase) -> None:
         _tell(channel, event="start", id=item["id"])
         module = sessions.get(session) or _new_session(session, job["page"])
         sessions[session] = module
+        surroundings.enter(session)
         telltale.active = True
         began = time.perf_counter()
         if item["kind"] == "inline":
@@ -88,6 +90,7 @@ def run_job(job: dict[str, Any], channel: io.TextIOBase) -> None:
         else:
             report = _run_block(item, module, job["page"], lines, capture)
         telltale.active = False
+        surroundings.leave(session)
         report["seconds"] = time.perf_counter() - began
         report["modules"] = _project_modules(telltale.root)
         report["data"] = sorted(telltale.read)
@@ -163,12 +166,14 @@ def _run_shell(item: dict[str, Any]) -> str | None:
 
 
 def _run_inline(item: dict[str, Any], module: ModuleType, page: str) -> dict[str, Any]:
+    stale: list[str] = []
     try:
         code = compile("\n" * (item["line"] - 1) + item["expression"], page, "eval", dont_inherit=True)
-        text = str(eval(code, module.__dict__))
+        with _collected_warnings(stale):
+            text = str(eval(code, module.__dict__))
         if not text.isprintable() or " => " in item["expression"]:
             raise ValueError(f"an inline value is one line of text, this is {text!r}")
-        return {"ok": True, "error": None, "text": text, "values": {}, "stale": []}
+        return {"ok": True, "error": None, "text": text, "values": {}, "stale": stale}
     except BaseException as error:
         message = f"line {item['line']}: {item['expression']}: {traceback.format_exception_only(error)[-1].strip()}"
         return {"ok": False, "error": message, "text": "", "values": {}, "stale": []}
@@ -209,6 +214,28 @@ def _collected_warnings(stale: list[str]):
         yield
 
 
+class Surroundings:
+    """The environment variables and the working folder of each session: what one sets, no other session sees."""
+
+    def __init__(self) -> None:
+        self._first = dict(os.environ), os.getcwd()  # noqa: PTH109 (compared and given back as text)
+        self._kept: dict[str, tuple[dict[str, str], str]] = {}
+
+    def enter(self, session: str) -> None:
+        """Put back what the session left, or what the process began with."""
+        environment, folder = self._kept.get(session, self._first)
+        if environment != os.environ:
+            os.environ.clear()
+            os.environ.update(environment)
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+
+    def leave(self, session: str) -> None:
+        """Remember what the session leaves."""
+        with contextlib.suppress(OSError):  # its folder may be gone
+            self._kept[session] = dict(os.environ), os.getcwd()  # noqa: PTH109
+
+
 class Capture:
     """Takes what is written to descriptors 1 and 2, by Python, C, CUDA and child processes, in the order written."""
 
@@ -218,10 +245,13 @@ class Capture:
             libc = ctypes.CDLL(None)
             self._fflush = libc.fflush
             libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 2, 0)
-        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "replace", write_through=True)
-        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "replace", write_through=True)
+        self._streams = tuple(
+            io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), "utf-8", "replace", write_through=True)
+            for descriptor in (1, 2)
+        )
 
     def __enter__(self) -> Capture:
+        sys.stdout, sys.stderr = self._streams  # a block before may have put others there
         self._file = tempfile.TemporaryFile()
         self._saved = os.dup(1), os.dup(2)
         os.dup2(self._file.fileno(), 1)

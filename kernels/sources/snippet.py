@@ -28,12 +28,15 @@ class Snippet:
 def source_of(reference: str, root: Path | None = None) -> Snippet:
     """The text of a symbol, with its decorators and the comment lines directly above it.
 
-    Several names may be joined with commas (``cuda/kernels.cu:kThreads,kWarps``): they come in file order.
+    A path alone (``cuda/kernels.cu``) is the whole file. Several names may be joined with commas
+    (``cuda/kernels.cu:kThreads,kWarps``): they come in file order.
 
     Raises:
         KeyError: no such file, module or symbol.
     """
     sources = Sources(root)
+    if ":" not in reference:
+        return _whole_file(sources, reference)
     place, _, names = reference.rpartition(":")
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if place.endswith(CUDA_SUFFIXES):
@@ -64,6 +67,15 @@ def source_of(reference: str, root: Path | None = None) -> Snippet:
     where = path.relative_to(sources.root).as_posix()
     text = "\n\n".join(part for part, _ in parts)
     return Snippet(text, where, joined[0][0], joined[-1][1], language, parts)
+
+
+def _whole_file(sources: Sources, reference: str) -> Snippet:
+    path = sources.root / reference
+    languages = {".py": "python", ".cu": "cuda", ".cuh": "cuda"}
+    if not path.is_file() or path.suffix not in languages:
+        raise KeyError(f"{reference!r} is no file of the project that ends in {', '.join(languages)}")
+    text = path.read_text(encoding="utf-8").rstrip("\n")
+    return Snippet(text, reference, 1, text.count("\n") + 1, languages[path.suffix], ((text, 1),))
 
 
 def _python_spans(text: str, names: set[str]) -> list[tuple[int, int]]:

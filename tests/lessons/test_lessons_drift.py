@@ -326,3 +326,68 @@ def test_a_block_needs_what_the_blocks_before_it_need(project):
     done = project.lessons("verify", LESSONS_WITHOUT="nvcc")
     assert done.status == 0, done.text
     assert done.counts() | {"blocks": 3} == {"ran": 1, "kept": 0, "frozen": 2, "failed": 0, "drifted": 0, "blocks": 3}
+
+
+STALE = """\
+import warnings
+
+
+class StaleRecord(UserWarning):
+    pass
+
+
+def record():
+    open("results/toy/a.json").close()
+    warnings.warn(StaleRecord("a was measured on other code"))
+    return 7
+"""
+
+
+def test_an_include_that_names_nothing_is_red_without_a_build(project):
+    project.write("kernels/toy.py", OPS)
+    project.page("p", '# P\n\n```python include="kernels.toy:double"\n```\n\n```python include="kernels/toy.py"\n```\n')
+    assert project.lessons("verify").status == 0
+    project.edit("docs/p.md", "toy:double", "toy:doubel")
+    done = project.lessons("verify", "--frozen")
+    assert (
+        done.status == 1 and "docs/p.md:3: include: include='kernels.toy:doubel': kernels.toy defines no" in done.text
+    )
+
+
+def test_a_stale_record_behind_an_inline_value_is_named(project):
+    project.write("kernels/toy.py", STALE)
+    project.write("results/toy/a.json", '{"source": "kernels.toy:record"}')
+    project.page("p", "# P\n\n" + fence("from kernels.toy import record", "a") + "It is `#!value record()`.\n")
+    done = project.lessons("verify")
+    assert "docs/p.md:6: stale: a was measured on other code" in done.text, done.text
+
+
+def test_a_figure_of_a_results_file_is_judged_anew_when_a_measured_kernel_changes(project):
+    """The block does not reach the kernel: only the file that it reads says what was measured."""
+    project.write("kernels/toy.py", OPS)
+    project.write("results/toy/a.json", '{"source": "kernels.toy:triple"}')
+    project.page("p", "# P\n\n" + counted("a", "print(open('results/toy/a.json').read())"))
+    assert project.lessons("accept").status == 0
+    project.ran()
+    project.edit("kernels/toy.py", "return x * SCALE", "return SCALE * x")
+    assert project.build().status == 0 and project.ran() == []
+    project.edit("kernels/toy.py", "return 3 * x", "return x * 3")
+    assert project.lessons("verify", "--frozen").status == 1
+    assert project.build().status == 0 and project.ran() == ["a"]
+
+
+def test_a_page_that_runs_nothing_any_more_can_be_accepted(project):
+    project.page("p", "# P\n\n" + fence("print(1)", "a"))
+    assert project.lessons("accept").status == 0 and project.accepted()
+    project.page("p", "# P\n\nNothing runs here.\n")
+    assert project.lessons("verify").status == 1
+    assert project.lessons("accept").status == 0
+    assert project.accepted() == {} and project.lessons("verify").status == 0
+
+
+def test_a_failed_block_does_not_show_what_it_once_gave(project):
+    project.page("p", "# P\n\n" + fence("print('OLD ' + 'OUTPUT')", "a"))
+    assert project.lessons("accept").status == 0
+    project.page("p", "# P\n\n" + fence("print('OLD ' + 'OUTPUT' + oops)", "a"))
+    done = project.build("--site-dir", "other")
+    assert done.status == 1 and "NameError" in done.text and "OLD OUTPUT" not in done.text

@@ -108,7 +108,8 @@ def both(converter, text: str):
 def test_found_where_markdown_renders_it_and_nowhere_else(converter, form):
     text, count = FORMS[form]
     scan, rendered, html = both(converter, "# Title\n\n" + text)
-    assert not scan.faults
+    expected = {"unclosed": ["unrendered"], "not executed": ["unrendered"]}.get(form, [])
+    assert [fault.kind for fault in scan.faults] == expected
     assert len(scan.blocks) == count
     assert [block.line for block in scan.blocks] == sorted(set(rendered.blocks))
     for block in scan.blocks:
@@ -220,3 +221,26 @@ def test_the_engine_says_which_markdown_extension_it_needs(project, tmp_path):
     assert done.status == 1 and "pymdownx.superfences" in done.text
     with pytest.raises(ValueError, match="accept"):
         Engine(tmp_path, Markdown).bring_up_to_date([], "everything")
+
+
+@pytest.mark.parametrize(
+    "head",
+    ['python exce="1" id="b"', 'python3 exec="1" id="b"', 'console exec="1" id="b"', 'python exec="0" id="b"'],
+)
+def test_a_fence_that_only_looks_executed_is_a_fault_with_its_line(converter, head):
+    scan, _, _ = both(converter, f"# T\n\nText.\n\n```{head}\nprint(1)\n```\n")
+    assert [(fault.kind, fault.line) for fault in scan.faults] == [("unrendered", 5)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ('id="b" chek="none"', "did you mean check?"),
+        ('id="b" tiemout="3"', "did you mean timeout?"),
+        ('id="index"', "a name of the engine's own files"),
+        ('id="inline"', "a name of the engine's own files"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_a_fault(converter, options, said):
+    scan, _, _ = both(converter, f'# T\n\n```python exec="1" {options}\nprint(1)\n```\n')
+    assert [(fault.kind, fault.line) for fault in scan.faults] == [("option", 3)] and said in scan.faults[0].message

@@ -140,3 +140,13 @@ def test_systems_without_fork_run_the_same(project: Project, monkeypatch):
     assert project.accepted()["index/a.txt"] == b"7\n8\n" and project.accepted()["index/inline.txt"] == b"3 * 3 => 9\n"
     assert "docs/slow.md:3: failed [a]: the block passed its time limit of 0.5 s" in done.text
     assert "docs/crash.md:3: failed [a]: the block was ended by SIGSEGV" in done.text
+
+
+def test_what_one_session_does_to_the_process_no_other_sees(project):
+    leaves = "import os, sys, io\nos.environ['LEAK'] = '1'\nos.chdir('docs')\nsys.stdout = io.StringIO()\nprint('lost')"
+    look = "import os\nprint(os.environ.get('LEAK'), os.path.basename(os.getcwd()))"
+    page = fence(leaves, 'a session="one"') + fence(look, 'b session="two"') + fence(look, 'c session="one"')
+    project.page("index", "# P\n\n" + page)
+    assert project.lessons("accept").status == 0
+    texts = {name: data.decode() for name, data in project.accepted().items() if name.endswith("txt")}
+    assert texts == {"index/a.txt": "\n", "index/b.txt": f"None {project.root.name}\n", "index/c.txt": "1 docs\n"}
