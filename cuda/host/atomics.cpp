@@ -8,9 +8,9 @@
 
 namespace {
 
-void note(const volatile void* address, std::size_t size, const void* caller) {
+void note(const volatile void* address, std::size_t size, const void* caller, kh::Kind kind = kh::kAtomic) {
     const auto a = reinterpret_cast<std::uintptr_t>(address);
-    kh::record(a, size, kh::kAtomic, caller);
+    kh::record(a, size, kind, caller);
     if (a % size != 0) kh::stop(kh::kMisaligned, kh::place(caller), kh::kAtomic, a, size);
 }
 
@@ -38,7 +38,7 @@ struct Dec { unsigned operator()(unsigned a, unsigned b) const { return a == 0 |
     }
 #define KH_CAS(type)                                                      \
     HIDDEN type atomicCAS(type* address, type compare, type value) {      \
-        note(address, sizeof(type), __builtin_return_address(0));         \
+        note(address, sizeof(type), __builtin_return_address(0), kh::kCompareAndSwap); \
         const type old = *address;                                        \
         if (old == compare) *address = value;                             \
         return old;                                                       \
@@ -57,7 +57,7 @@ KH_ALL_ATOMICS
     HIDDEN int __tsan_atomic##bits##_compare_exchange_##name(volatile std::uint##bits##_t* address,             \
                                                              std::uint##bits##_t* expected,                     \
                                                              std::uint##bits##_t value, int, int) {             \
-        note(address, bits / 8, __builtin_return_address(0));                                                   \
+        note(address, bits / 8, __builtin_return_address(0), kh::kCompareAndSwap);                              \
         const std::uint##bits##_t old = *address;                                                               \
         if (old == *expected) return *address = value, 1;                                                       \
         return *expected = old, 0;                                                                              \
@@ -86,6 +86,8 @@ KH_WIDTH(8)
 KH_WIDTH(16)
 KH_WIDTH(32)
 KH_WIDTH(64)
-HIDDEN void __tsan_atomic_thread_fence(int) {}
+HIDDEN void __tsan_atomic_thread_fence(int) {
+    kh::record_step(kh::kFence, kh::place(__builtin_return_address(0)), 1);
+}
 HIDDEN void __tsan_atomic_signal_fence(int) {}
 }

@@ -9,6 +9,7 @@ int kh_syncthreads(int line, int what, int predicate);
 // Waits for all lanes of `mask`; returns what this lane receives.
 std::uint64_t kh_warp_op(int line, int op, unsigned mask, std::uint64_t value, int argument, int width);
 unsigned kh_active_mask();
+void kh_fence(int scope);  // 0: the block, 1: the device
 }
 
 #define __syncthreads() ((void)kh_syncthreads(__LINE__, 0, 0))
@@ -42,7 +43,8 @@ KH_INLINE void kh_syncwarp(int line, unsigned mask = 0xffffffffu) { kh_warp_op(l
     static_cast<unsigned>(kh_warp_op(__LINE__, kKhMatchAny, (mask), static_cast<std::uint64_t>(value), 0, 32))
 #define __activemask() kh_active_mask()
 
-// Blocks run one after another and each access is made at once, so there is nothing for a fence to order.
-KH_INLINE void __threadfence() { asm volatile("" ::: "memory"); }
-KH_INLINE void __threadfence_block() { asm volatile("" ::: "memory"); }
-KH_INLINE void __threadfence_system() { asm volatile("" ::: "memory"); }
+// Blocks run one after another and each access is made at once, so a fence changes nothing here. It is written down:
+// a fence and an atomic after it are how one thread tells another, without a barrier, that its values are there.
+#define __threadfence() kh_fence(1)
+#define __threadfence_block() kh_fence(0)
+#define __threadfence_system() kh_fence(1)

@@ -78,7 +78,9 @@ HIDDEN void clear_shared() {
     }
 }
 
-HIDDEN void record_step(Kind kind, std::uint32_t pc) { write_down(pc, 0xffff, kind, 0, 0); }
+HIDDEN void record_step(Kind kind, std::uint32_t pc, std::size_t size) {
+    if (runtime.in_kernel) write_down(pc, 0xffff, kind, 0, size);
+}
 
 HIDDEN void record(std::uintptr_t address, std::size_t size, Kind kind, const void* caller) {
     if (!runtime.in_kernel || size == 0) return;

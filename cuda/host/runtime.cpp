@@ -235,7 +235,8 @@ extern "C" HIDDEN void kh_run(const char* name, int line, void (*thread)(void*),
     {
         Guard guard;
         runtime.in_kernel = true;
-        for (std::uint64_t b = 0; b < blocks && !runtime.failure.stop; ++b) {
+        for (std::uint64_t turn = 0; turn < blocks && !runtime.failure.stop; ++turn) {
+            const std::uint64_t b = backwards ? blocks - 1 - turn : turn;
             runtime.block = static_cast<std::uint32_t>(b);
             blockIdx.x = static_cast<unsigned>(b % grid[0]);
             blockIdx.y = static_cast<unsigned>(b / grid[0] % grid[1]);

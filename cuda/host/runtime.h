@@ -12,7 +12,8 @@ namespace kh {
 constexpr int kMaxThreads = 1024;
 constexpr std::size_t kStackBytes = 64 * 1024;  // plus one page below it that may not be touched
 
-enum Kind : std::uint8_t { kRead, kWrite, kAtomic, kBarrier, kWarpOp };
+// A fence's size is its scope: 0 the block, 1 the device. A compare-and-swap is an atomic, and is told apart.
+enum Kind : std::uint8_t { kRead, kWrite, kAtomic, kBarrier, kWarpOp, kFence, kCompareAndSwap };
 
 // Why a thread stands still.
 enum State : std::int32_t { kReady, kReturned, kAtBarrier, kAtWarpOp };
@@ -32,7 +33,7 @@ enum Stop : std::int32_t {
     kAssert,            // assert() or __trap() in a kernel
 };
 
-// One access, one barrier arrival or one warp operation of one thread. 32 bytes.
+// One access, barrier arrival, warp operation or fence of one thread. 32 bytes.
 struct Event {
     std::uint32_t pc;        // return address minus the library's base
     std::uint32_t block;
@@ -41,7 +42,7 @@ struct Event {
     std::uint16_t warp_interval;  // __syncwarp calls the thread has passed since the last barrier
     std::uint8_t kind;
     std::uint8_t launch;
-    std::int64_t offset;     // bytes from the region's first; for kBarrier and kWarpOp: 0
+    std::int64_t offset;     // bytes from the region's first; for what is no access: 0
     std::uint32_t size;
     std::uint32_t interval;  // barriers the thread has passed
 };
@@ -119,7 +120,7 @@ void stop(Stop why, std::uint32_t pc, int kind = 0, std::uint64_t address = 0, s
 
 // Records an access of the running thread, or stops the launch before a harmful one is made.
 void record(std::uintptr_t address, std::size_t size, Kind kind, const void* return_address);
-void record_step(Kind kind, std::uint32_t pc);
+void record_step(Kind kind, std::uint32_t pc, std::size_t size = 0);
 bool is_built_in(std::uintptr_t address);  // part of threadIdx, blockIdx, blockDim or gridDim
 void begin_regions(std::size_t dynamic_shared_bytes);
 void clear_shared();

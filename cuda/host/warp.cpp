@@ -103,6 +103,10 @@ extern "C" __attribute__((visibility("hidden"))) std::uint64_t kh_warp_op(int li
     return self.value;
 }
 
+extern "C" __attribute__((visibility("hidden"))) void kh_fence(int scope) {
+    record_step(kFence, place(__builtin_return_address(0)), static_cast<std::size_t>(scope));
+}
+
 // The lanes that run together are not defined on a GPU; here: all of the warp that have not returned.
 extern "C" __attribute__((visibility("hidden"))) unsigned kh_active_mask() {
     const int first = number(runtime.current) / 32 * 32;

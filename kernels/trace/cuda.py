@@ -56,8 +56,8 @@ def trace_cuda(
     args: in the order of the kernel's parameters: numpy arrays for pointers, numbers for numbers. Arrays that the
         kernel may write are updated in place, as device memory would be.
     replace: text to exchange in the source first, for variants: `{"kThreads = 256": "kThreads = 128"}`.
-    order: "forward" runs warps and lanes in ascending order, "backward" in descending: a result that differs depends on
-        an order that no barrier fixes.
+    order: "forward" runs blocks, warps and lanes in ascending order, "backward" in descending: a result that differs
+        depends on an order that nothing fixes.
     max_events, max_seconds: where to stop a kernel that does not end; CPU seconds.
 
     Raises CompileFailed, NotForHost, HostCompilerMissing or Unavailable, and TypeError or ValueError where an argument

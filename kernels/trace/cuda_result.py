@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.trace.cuda_library import BARRIER, Library
+from kernels.trace.cuda_library import BARRIER, COMPARE_AND_SWAP, FENCE, WARP_OP, Library
 from kernels.trace.cuda_memory import DeviceBuffer
 from kernels.trace.cuda_translate import Function, Translation
-from kernels.trace.model import _COLUMNS, Buffer, Launch, Trace
+from kernels.trace.model import _COLUMNS, ATOMIC, Buffer, Launch, Trace
+from kernels.trace.order import Order
 from kernels.trace.requests import Request
 
 TYPES = {
@@ -50,7 +51,8 @@ class CudaTrace(Trace):
     `outputs` names the arguments that the kernel's parameters may write, all of which `faults()` expects to be written
     whole. `result` is what the launcher returned, or the error of a kernel launched directly (0: none). `steps` holds
     barrier arrivals and warp operations as columns like those of accesses. `stopped` is the verdict of a launch that
-    could not go on. `warp_intervals` counts, for each row, the `__syncwarp` calls since the last barrier.
+    could not go on. `warp_intervals` counts, for each row, the `__syncwarp` calls since the last barrier; `compares`
+    says which rows are compare-and-swaps. `fences` holds `__threadfence()` and its kind as columns.
     """
 
     outputs: tuple[str, ...] = ()
@@ -59,6 +61,8 @@ class CudaTrace(Trace):
     stopped: object | None = None
     verdicts: tuple = ()
     warp_intervals: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32), repr=False)
+    fences: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    compares: np.ndarray = field(default_factory=lambda: np.empty(0, bool), repr=False)
 
     def owner_pairs(self, buffer: str, launch: int | None = None) -> list[tuple[int, int]]:
         """(block, thread) that wrote each element last, in the order of the view; (-1, -1) where nobody did."""
@@ -102,8 +106,9 @@ class CudaTrace(Trace):
     def faults(self, outputs: Sequence[str] | None = None) -> list:
         """Verdicts, worst first: what stopped the launch, then lanes and launches, then those of every trace.
 
-        A race in shared memory needs two different threads of a block, the same element, at least one plain write, and
-        no barrier between; threads of one warp are also ordered by `__syncwarp`, but not by a shuffle. Outputs that a
+        A race needs two different threads of a block, the same element, at least one plain write, and no barrier
+        between; threads of one warp are also ordered by `__syncwarp`, but not by a shuffle. A fence and then an atomic
+        order what came before them for whoever makes an atomic on the same element later. Outputs that a
         stopped launch left unwritten are not held against it. A value of shared memory that is read before its block
         wrote it is a fault of its own, unless a race explains it.
         """
@@ -112,7 +117,10 @@ class CudaTrace(Trace):
 
         found = [*([self.stopped] if self.stopped else []), *self.verdicts]
         names = self.outputs if outputs is None else outputs
-        rest = faults(self._ordered_by_warp(), tuple(name for name in names if name in {b.name for b in self.buffers}))
+        names = tuple(name for name in names if name in {b.name for b in self.buffers})
+        shared = np.array([b.space == "shared" for b in self.buffers], bool)
+        order = Order(self.columns, self.warp_intervals, self.fences, self.compares, shared)
+        rest = faults(self._ordered_by_warp(), names, order)
         found += [fault for fault in rest if not (self.stopped and fault.kind == "unwritten")]
         raced = {fault.buffer for fault in found if fault.kind == "shared-race"}
         return found + [fault for fault in unset_reads(self) if fault.buffer not in raced]
@@ -120,8 +128,7 @@ class CudaTrace(Trace):
     def _ordered_by_warp(self) -> Trace:
         """The same trace, in which `__syncwarp` starts a new interval for elements that only one warp touches there."""
         column = self.columns
-        shared = np.array([b.space == "shared" for b in self.buffers] or [False])[column["buffer"]]
-        if not (shared & (self.warp_intervals > 0)).any():
+        if not (self.warp_intervals > 0).any():
             return self
         marked = Trace(self.launches, self.buffers, self.sites, column | {"synced": self.warp_intervals})
         wide = marked.expanded()
@@ -151,6 +158,8 @@ def assemble(
     from kernels.trace.cuda_verdicts import verdicts
 
     events = library.events()
+    compares = events["kind"] == COMPARE_AND_SWAP
+    events["kind"][compares] = ATOMIC
     for number, size in enumerate(library.allocations()):
         regions.append(Region(f"allocation {number}", "global", size))
     records = library.launches()
@@ -188,12 +197,8 @@ def assemble(
         "site": site[kept],
     }
     columns = {name: columns[name].astype(kind) for name, kind in _COLUMNS.items()}
-    steps = {n: events[n][~access].astype(np.int64) for n in ("launch", "block", "thread", "interval")}
-    steps |= {
-        "what": events["kind"][~access].astype(np.int64),
-        "site": site[~access],
-        "sequence": np.flatnonzero(~access),
-    }
+    steps = _steps(events, site, (events["kind"] == BARRIER) | (events["kind"] == WARP_OP))
+    fences = _steps(events, site, events["kind"] == FENCE)
     stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
     return CudaTrace(
         launches,
@@ -206,7 +211,17 @@ def assemble(
         stopped,
         tuple(others),
         rows["warp_interval"].astype(np.int32),
+        fences,
+        compares[access],
     )
+
+
+def _steps(events: np.ndarray, site: np.ndarray, which: np.ndarray) -> dict[str, np.ndarray]:
+    """Events that are no access, as columns."""
+    names = {"launch": "launch", "block": "block", "thread": "thread", "interval": "interval", "what": "kind"}
+    names |= {"warp_interval": "warp_interval", "size": "size"}
+    columns = {name: events[field][which].astype(np.int64) for name, field in names.items()}
+    return columns | {"site": site[which], "sequence": np.flatnonzero(which)}
 
 
 def _distinct(parts: list[np.ndarray]) -> np.ndarray:

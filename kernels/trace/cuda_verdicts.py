@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.trace.cuda_library import AT_BARRIER, AT_WARP_OP, RETURNED, STOPS, Library
+from kernels.trace.cuda_library import AT_BARRIER, AT_WARP_OP, COMPARE_AND_SWAP, RETURNED, STOPS, Library
 from kernels.trace.faults import VERBS, Fault, capital, spans
-from kernels.trace.model import KINDS, WARP_SIZE, WRITE, Launch, Trace, shown_path
+from kernels.trace.model import ATOMIC, KINDS, WARP_SIZE, WRITE, Launch, Trace, shown_path
 
 if TYPE_CHECKING:
     from kernels.trace.cuda_result import Region
@@ -147,7 +147,8 @@ def _warp(
 def _address(
     stop: str, failure: np.void, who: str, regions: list[Region], library: Library, file: str, line: int
 ) -> Fault:
-    address, size, verb = int(failure["address"]), int(failure["size"]), VERBS[KINDS[int(failure["kind"])]]
+    kind = ATOMIC if failure["kind"] == COMPARE_AND_SWAP else int(failure["kind"])
+    address, size, verb = int(failure["address"]), int(failure["size"]), VERBS[KINDS[kind]]
     best, distance = None, 1 << 62
     home = library.thread_block
     for region in regions:

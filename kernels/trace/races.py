@@ -1,0 +1,252 @@
+"""Verdicts on accesses that nothing orders: of different blocks, or of a block's threads between two barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernels.trace.faults import VERBS, Fault, capital, place_of, shown_place, spans
+from kernels.trace.model import ATOMIC, KINDS, READ, WARP_SIZE, WRITE
+
+if TYPE_CHECKING:
+    from kernels.trace.model import Trace
+    from kernels.trace.order import Order
+
+
+def races(good: Trace, order: Order | None = None) -> list[Fault]:
+    """Double writes, reads of what another block writes, and races within a block.
+
+    `good` holds accesses inside their buffers, one row an element; `order` knows what fences and atomics order.
+    """
+    fences = order if order is not None and order.has_fences else None
+    return [
+        *_double_writes(good, fences),
+        *_overlaps(good, fences),
+        *_within(good, "global", order),
+        *_within(good, "shared", order),
+    ]
+
+
+def _name(trace: Trace, row: int) -> tuple[str, int, str]:
+    buffer = trace.buffers[trace.columns["buffer"][row]]
+    element = int(trace.columns["element"][row])
+    return buffer.name, element, buffer.text(element)
+
+
+def _mixed(trace: Trace, keys: Sequence[str], person: str) -> list[np.ndarray]:
+    """Groups of rows with equal keys in which `person` takes more than one value; found without a loop over groups."""
+    if not len(trace):
+        return []
+    columns = [trace.columns[name] for name in keys]
+    order = np.lexsort(columns[::-1])
+    change = np.ones(len(order), bool)
+    change[1:] = False
+    for column in columns:
+        change[1:] |= np.diff(column[order]) != 0
+    starts = np.flatnonzero(change)
+    people = trace.columns[person][order]
+    differs = np.minimum.reduceat(people, starts) != np.maximum.reduceat(people, starts)
+    ends = np.append(starts[1:], len(order))
+    return [np.sort(order[a:b]) for a, b in zip(starts[differs], ends[differs], strict=True)]
+
+
+def _contended(trace: Trace, keys: Sequence[str]) -> Trace:
+    """Only the rows whose keys some plain write has too, or both an atomic and a read."""
+    what = trace.columns["what"]
+    return _where(trace, keys, [[what == WRITE], [what == ATOMIC, what == READ]])
+
+
+def _where_written(trace: Trace, keys: Sequence[str]) -> Trace:
+    """Only the rows whose keys some plain write has too: most elements of a kernel are read and never written."""
+    return _where(trace, keys, [[trace.columns["what"] == WRITE]])
+
+
+def _where(trace: Trace, keys: Sequence[str], choices: list[list[np.ndarray]]) -> Trace:
+    """Only the rows whose keys are found in every mask of one of the choices."""
+    if not len(trace):
+        return trace
+    order = np.lexsort([trace.columns[name] for name in reversed(keys)])
+    change = np.ones(len(order), bool)
+    change[1:] = False
+    for name in keys:
+        change[1:] |= np.diff(trace.columns[name][order]) != 0
+    starts = np.flatnonzero(change)
+    kept = np.zeros(len(starts), bool)
+    for masks in choices:
+        kept |= np.logical_and.reduce([np.logical_or.reduceat(mask[order], starts) for mask in masks])
+    return trace.rows(np.sort(order[kept[np.cumsum(change) - 1]]))
+
+
+def _first_per_buffer(trace: Trace, groups: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of many groups, the first of each launch and buffer, with the elements of all of them."""
+    kept: dict[tuple[int, int], tuple[np.ndarray, list[int]]] = {}
+    for rows in groups:
+        key = int(trace.columns["launch"][rows[0]]), int(trace.columns["buffer"][rows[0]])
+        kept.setdefault(key, (rows, []))[1].append(int(trace.columns["element"][rows[0]]))
+    return [(rows, np.array(elements)) for rows, elements in kept.values()]
+
+
+def _two(trace: Trace, rows: np.ndarray, person: str) -> tuple[int, int]:
+    """The first row of a group, and the first by somebody else."""
+    people = trace.columns[person][rows]
+    return int(rows[0]), int(rows[np.flatnonzero(people != people[0])[0]])
+
+
+def _more(elements: np.ndarray) -> str:
+    count = len(np.unique(elements))
+    return f" The same happens to {count} elements in all ({spans(elements)})." if count > 1 else ""
+
+
+def _pair(trace: Trace, rows: np.ndarray, person: str, order: Order | None) -> np.ndarray | None:
+    """Of plain writes to one element two by different blocks or threads, or None where fences order them all."""
+    if order is None:
+        return np.array(_two(trace, rows, person))
+    people = trace.columns[person]
+    return next((np.array(pair) for pair in order.unordered(trace, rows) if people[pair[0]] != people[pair[1]]), None)
+
+
+def _double_writes(good: Trace, order: Order | None) -> list[Fault]:
+    """Plain writes to one global element by different blocks, or by different threads between two barriers."""
+    found = []
+    writes = good.select(what="write", space="global")
+    across = _mixed(writes, ("launch", "buffer", "element"), "block")
+    within = _mixed(writes, ("launch", "buffer", "element", "block", "interval"), "thread")
+    for person, groups in (("block", across), ("thread", within)):
+        pairs = [pair for rows in groups if (pair := _pair(writes, rows, person, order)) is not None]
+        for (first, second), elements in _first_per_buffer(writes, pairs):
+            buffer, element, text = _name(writes, second)
+            (who, *_), (other, file, line) = place_of(writes, first), place_of(writes, second)
+            cause = (
+                "their ranges overlap: the step between owners is smaller than what each one writes, "
+                "or an owner is missing from the index"
+            )
+            sentence = (
+                f"{text} is written by {who} and again by {other}, and nothing orders them. "
+                f"Line: {shown_place(file, line)}.{_more(elements)} Likely cause: {cause}."
+            )
+            found.append(
+                Fault("double-write", sentence, buffer, element, other, file, line, len(np.unique(elements)), cause)
+            )
+    return found
+
+
+def _overlaps(good: Trace, order: Order | None) -> list[Fault]:
+    """Global elements that one block reads and another block of the same launch writes."""
+    found = []
+    plain = good.select(space="global")
+    plain = _where_written(plain.rows(plain.columns["what"] != ATOMIC), ("launch", "buffer", "element"))
+    groups = []
+    for rows in _mixed(plain, ("launch", "buffer", "element"), "block"):
+        pair = _reader_and_writer(plain, rows, order)
+        if pair is not None:
+            groups.append(pair)
+    for pair, elements in _first_per_buffer(plain, groups):
+        read, write = pair.tolist()
+        buffer, element, text = _name(plain, read)
+        (who, file, line), (other, file_2, line_2) = place_of(plain, read), place_of(plain, write)
+        cause = (
+            "the output shares memory with an input that others still read, "
+            "or a result passes from one block to another without a second launch"
+        )
+        sentence = (
+            f"{text} is read by {who} ({shown_place(file, line)}) and written by {other} "
+            f"({shown_place(file_2, line_2)}) in the same launch, "
+            f"so the value read depends on which runs first.{_more(elements)} Likely cause: {cause}."
+        )
+        found.append(
+            Fault("read-write-overlap", sentence, buffer, element, who, file, line, len(np.unique(elements)), cause)
+        )
+    return found
+
+
+def _reader_and_writer(trace: Trace, rows: np.ndarray, order: Order | None) -> np.ndarray | None:
+    """A read and a write by different blocks among the rows of one element, or None."""
+    what, block = trace.columns["what"], trace.columns["block"]
+    if order is not None:
+        for pair in order.unordered(trace, rows):
+            first, second = sorted(pair, key=lambda row: what[row])
+            if block[first] != block[second] and what[first] == READ:
+                return np.array([first, second])
+        return None
+    writes = rows[what[rows] == WRITE]
+    for read in rows[what[rows] == READ]:
+        others = writes[block[writes] != block[read]]
+        if len(others):
+            return np.array([read, others[0]])
+    return None
+
+
+_WITHIN = ("launch", "buffer", "element", "block", "interval")
+
+
+def _within(good: Trace, space: str, order: Order | None) -> list[Fault]:
+    """Elements that two threads of a block touch between the same two barriers, one of them by a plain write, or one by
+    an atomic while the other reads. Two writes to global memory are a double write, and not named again."""
+    found = []
+    rows = _contended(good.select(space=space), _WITHIN)
+    pairs = [
+        pair for group in _mixed(rows, _WITHIN, "thread") if (pair := _clash(rows, group, space, order)) is not None
+    ]
+    for (first, other), elements in _first_per_buffer(rows, pairs):
+        buffer, element, text = _name(rows, first)
+        (who, file, line), (whom, file_2, line_2) = place_of(rows, first), place_of(rows, other)
+        does, verb = (VERBS[KINDS[rows.columns["what"][row]]] for row in (first, other))
+        cause = "a `__syncthreads()` is missing between the two lines"
+        if (file, line) == (file_2, line_2):
+            cause = "a `__syncthreads()` is missing within the line: after the read, before the write"
+        elif rows.columns["what"][first] == ATOMIC:
+            cause = "an atomic does not wait for those of other threads: a `__syncthreads()` is missing before the read"
+        sentence = (
+            f"{capital(who)} {does} {text} ({shown_place(file, line)}) while {whom} {verb} it "
+            f"({shown_place(file_2, line_2)}), with no barrier between them.{_more(elements)} Likely cause: {cause}."
+        )
+        count = len(np.unique(elements))
+        found.append(Fault(f"{space}-race", sentence, buffer, element, who, file, line, count, cause))
+    return found
+
+
+def _clash(trace: Trace, rows: np.ndarray, space: str, order: Order | None) -> np.ndarray | None:
+    """The write (or atomic) and the other access of a race among the rows of one element, or None."""
+    what, thread = trace.columns["what"], trace.columns["thread"]
+    pairs = list(_clashes(trace, rows, order))
+    if space == "global" and any(what[first] == what[other] == WRITE for first, other in pairs):
+        return None
+    if not pairs:
+        return None
+    pairs.sort(key=lambda pair: (what[pair[0]] != WRITE, pair[0]))
+    # Lanes of one warp usually run together, so a thread of another warp makes the better example.
+    of_first = [pair for pair in pairs if pair[0] == pairs[0][0]]
+    apart = [pair for pair in of_first if thread[pair[0]] // WARP_SIZE != thread[pair[1]] // WARP_SIZE]
+    return np.array((apart or of_first)[0])
+
+
+def _clashes(trace: Trace, rows: np.ndarray, order: Order | None) -> Iterator[tuple[int, int]]:
+    """Pairs of different threads: first a write, or an atomic where the other reads. Enough of them to choose from."""
+    what, thread = trace.columns["what"], trace.columns["thread"]
+    guesses = _guesses(trace, rows, order)
+    if order is not None and order.has_fences:
+        for pair in order.unordered(trace, rows):
+            first, other = sorted(pair, key=lambda row: (WRITE, ATOMIC, READ).index(what[row]))
+            if what[first] == WRITE or other not in guesses:
+                yield first, other
+        return
+    reads = np.array([row for row in rows[what[rows] == READ] if row not in guesses], np.int64)
+    for kind, against in ((rows[what[rows] == WRITE], rows), (rows[what[rows] == ATOMIC], reads)):
+        for first in kind:
+            others = against[thread[against] != thread[first]]
+            if len(others):
+                yield from ((int(first), int(other)) for other in others)
+                break
+
+
+def _guesses(trace: Trace, rows: np.ndarray, order: Order | None) -> set[int]:
+    """Reads whose thread checks the value by a compare-and-swap later: it may be out of date."""
+    if order is None:
+        return set()
+    what, thread = trace.columns["what"], trace.columns["thread"]
+    atomics = rows[what[rows] == ATOMIC]
+    checks = atomics[order.is_compare(trace.columns["sequence"][atomics])]
+    last = {int(thread[row]): int(row) for row in checks}
+    return {int(row) for row in rows[what[rows] == READ] if last.get(int(thread[row]), -1) > row}
