@@ -63,7 +63,11 @@ def trace_cuda(
     Raises CompileFailed, NotForHost, HostCompilerMissing or Unavailable, and TypeError or ValueError where an argument
     does not fit its parameter. What the kernel does wrong is not raised: see `faults()`.
     """
-    shape = (_three("grid", grid), _three("block", block), shared_bytes)
+    if isinstance(shared_bytes, bool) or not isinstance(shared_bytes, (int, np.integer)):
+        raise TypeError(f"shared_bytes is {shared_bytes!r}; it is a number of bytes, an integer")
+    if not 0 <= shared_bytes < 2**63:
+        raise ValueError(f"shared_bytes is {shared_bytes}; a launch has 0 bytes of dynamic shared memory or more")
+    shape = (_three("grid", grid), _three("block", block), int(shared_bytes))
     return _trace(kernel, True, shape, args, source, replace, max_events, max_seconds, order)
 
 
@@ -86,9 +90,14 @@ def trace_cuda_launcher(
 
 
 def _three(name: str, value: Grid) -> tuple[int, int, int]:
-    numbers = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    if not 1 <= len(numbers) <= 3 or any(not 0 <= int(number) < 2**32 for number in numbers):
-        raise ValueError(f"{name} is {value!r}; it takes one to three numbers that are not negative, x first")
+    what = f"{name} is {value!r}; it takes one to three integers, x first"
+    numbers = tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else (value,)
+    if any(isinstance(number, bool) or not isinstance(number, (int, np.integer)) for number in numbers):
+        raise TypeError(what)
+    if not 1 <= len(numbers) <= 3:
+        raise ValueError(what)
+    if any(not 0 <= number < 2**32 for number in numbers):
+        raise ValueError(f"{name} is {value!r}; none of its numbers may be negative, or 2**32 and more")
     return tuple(int(number) for number in (*numbers, 1, 1)[:3])  # type: ignore[return-value]
 
 
@@ -138,6 +147,10 @@ def _trace(
 ) -> CudaTrace:
     if order not in ("forward", "backward"):
         raise ValueError(f'order is {order!r}; use "forward" or "backward"')
+    if isinstance(max_events, bool) or not isinstance(max_events, (int, np.integer)) or not 0 < max_events < 2**40:
+        raise ValueError(f"max_events is {max_events!r}; it is a positive integer, the accesses to make room for")
+    if not isinstance(max_seconds, (int, float)) or not 0 < max_seconds < float("inf"):
+        raise ValueError(f"max_seconds is {max_seconds!r}; it is a positive number of CPU seconds")
     with _one_at_a_time:
         library, translation, number, path = _load(name, kernel, source, replace)
         function: Function = translation.functions[number]

@@ -132,6 +132,9 @@ def pack(
         elif letters[0] in "rw":
             if isinstance(value, (int, float, np.generic)):
                 raise TypeError(f"argument {name} is {value!r}; the parameter is a pointer, so pass a numpy array")
+            if not hasattr(value, "__array__"):
+                what = type(value).__name__
+                raise TypeError(f"argument {name} is a {what}; the parameter is a pointer, so pass a numpy array")
             array = np.asarray(value)
             check_type(name, letters, array)
             key = (array.ctypes.data, array.shape, array.strides)

@@ -192,6 +192,8 @@ def _unwritten(trace: Trace, good: Trace, outputs: Sequence[str] | None) -> list
         else:
             who, file, line = "", "", 0
             cause = "the grid is too small, or the step between owners is larger than what each one writes"
+            if not any(launch.blocks for launch in trace.launches):
+                cause = "the grid is empty, so no program ran" if trace.launches else "no kernel was launched"
         which = f"{len(missing)} of {buffer.count} elements ({spans(missing)})" if len(missing) > 1 else "that element"
         sentence = f"{buffer.text(element)} is never written: nobody stores to {which}. Likely cause: {cause}."
         found.append(Fault("unwritten", sentence, name, element, who, file, line, len(missing), cause))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernels.trace.model import ATOMIC, READ, WRITE, Buffer, Launch, Recorder, Trace
+from kernels.trace.model import ATOMIC, READ, WRITE, Buffer, Launch, Recorder, Trace, shown_path
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,25 +28,94 @@ _ORIGIN, _SPACING = 1 << 60, 1 << 44  # above every real address; 16 TiB for eac
 _NOWHERE = "(no buffer)"
 
 
-def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> Trace:
+@dataclass(frozen=True)
+class TritonTrace(Trace):
+    """A trace of Triton programs; everything of `Trace`, and:
+
+    `clashes` lists elements to which one store of one program wrote different values: (launch, block, buffer, element,
+    site), each as a number.
+    """
+
+    clashes: tuple[tuple[int, int, int, int, int], ...] = ()
+
+    def faults(self, outputs: Sequence[str] | None = None) -> list:
+        """Verdicts as of every trace; a store whose lanes write different values to one element is a double write.
+
+        Lanes that store equal values to one element are no fault: the result is the same whichever comes last.
+        """
+        found = super().faults(outputs)
+        first = sum(fault.kind == "out-of-bounds" for fault in found)
+        return found[:first] + self._stores_that_clash() + found[first:]
+
+    def _stores_that_clash(self) -> list:
+        from kernels.trace.faults import Fault, spans
+
+        groups: dict[tuple[int, int], list[tuple[int, int, int, int, int]]] = {}
+        for clash in self.clashes:
+            groups.setdefault((clash[0], clash[2]), []).append(clash)
+        found = []
+        for (launch, number), clashes in groups.items():
+            _, block, _, element, site = clashes[0]
+            buffer, (file, line) = self.buffers[number], self.sites[site]
+            elements = {clash[3] for clash in clashes}
+            who, text = self.launches[launch].who(block), buffer.text(element)
+            more = f" The same happens to {len(elements)} elements in all ({spans(list(elements))})."
+            cause = "lanes share an offset: a division or a remainder in it, or a stride that is too small"
+            sentence = (
+                f"{text} is written twice by one store of {who}, with different values, and which one stays "
+                f"is not defined. Line: {shown_path(file)}:{line}.{more if len(elements) > 1 else ''} "
+                f"Likely cause: {cause}."
+            )
+            found.append(Fault("double-write", sentence, buffer.name, element, who, file, line, len(elements), cause))
+        return found
+
+
+def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> TritonTrace:
     """Runs `launch()` and returns what the Triton kernels in it touched; each kernel launch is one of `trace.launches`.
 
     `buffers` names tensors, any shape, strides and dtype, on the CPU or on a GPU (the interpreter copies those).
     Elements are counted in a tensor's items from its first one. A tensor that a kernel receives and that is not named
     is called after the kernel's parameter, without `_ptr`. PyTorch's own work in `launch` is not seen.
 
-    Raises RuntimeError where Triton's interpreter is off, and whatever `launch` raises; the interpreter is left as it
-    was in every case.
+    Raises RuntimeError where Triton's interpreter is off, TypeError where a buffer is no tensor, and whatever `launch`
+    raises; the interpreter is left as it was in every case.
     """
     if not _interpreting():
         raise RuntimeError(
             "Triton kernels are compiled in this process, so their accesses cannot be seen. Start Python with the "
             "environment variable TRITON_INTERPRET=1: Triton reads it when a kernel is defined."
         )
+    _check(launch, buffers)
     session = _Session(buffers)
     with session.hooked():
         launch()
-    return session.recorder.trace()
+    trace = session.recorder.trace()
+    return TritonTrace(trace.launches, trace.buffers, trace.sites, trace.columns, tuple(session.clashes))
+
+
+def _check(launch: object, buffers: object) -> None:
+    from torch import Tensor
+
+    if not callable(launch):
+        raise TypeError(
+            f"launch is a {type(launch).__name__}; it is a function without arguments that launches kernels"
+        )
+    if not isinstance(buffers, Mapping):
+        raise TypeError(
+            f'buffers is a {type(buffers).__name__}; it is a dict that names tensors: {{"x": x, "out": out}}'
+        )
+    for name, given in buffers.items():
+        if not isinstance(name, str):
+            raise TypeError(f"buffer name {name!r} is not a string")
+        if isinstance(given, np.ndarray):
+            raise TypeError(
+                f"buffer {name!r} is a numpy array, which Triton does not take; pass torch.from_numpy(...) of it, "
+                "to the launch as well"
+            )
+        if not isinstance(given, Tensor):
+            raise TypeError(
+                f"buffer {name!r} is a {type(given).__name__}; it is a torch tensor that the launch works on"
+            )
 
 
 def _interpreting() -> bool:
@@ -83,6 +152,7 @@ class _Session:
         self.host: dict[int, tuple[_Region, int]] = {}
         self.launch = -1
         self.nowhere = -1
+        self.clashes: list[tuple[int, int, int, int, int]] = []
         for name, tensor in buffers.items():
             self._add_region(name, tensor)
 
@@ -193,6 +263,7 @@ class _Memory:
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
         real, safe = self._note(WRITE, pointers, mask, np.asarray(values).dtype.itemsize)
+        self._note_clashes(real, np.asarray(values), safe)
         return self._real.store(real, values, safe)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
@@ -236,11 +307,9 @@ class _Memory:
         keep = buffer >= 0
         safe &= on
         if len(flat):
-            x, y, z = self._builder.grid_idx
-            nx, ny, _ = self._builder.grid_dim
             session.recorder.add(
                 launch=session.launch,
-                block=x + nx * (y + ny * z),
+                block=self._program(),
                 what=what,
                 buffer=buffer[keep],
                 element=element[keep],
@@ -249,6 +318,31 @@ class _Memory:
                 active=on[keep],
             )
         return real.astype(np.uint64).reshape(pointers.shape), safe.reshape(pointers.shape)
+
+    def _program(self) -> int:
+        x, y, z = self._builder.grid_idx
+        nx, ny, _ = self._builder.grid_dim
+        return x + nx * (y + ny * z)
+
+    def _note_clashes(self, real: np.ndarray, values: np.ndarray, safe: np.ndarray) -> None:
+        """Notes addresses to which one store brings more than one value, compared bit by bit."""
+        address = real[safe].astype(np.int64)
+        order = np.argsort(address, kind="stable")
+        address = address[order]
+        again = address[1:] == address[:-1]
+        if not again.any():
+            return
+        bits = np.ascontiguousarray(np.broadcast_to(values, real.shape)[safe][order]).view(np.uint8)
+        bits = bits.reshape(len(address), -1)
+        differs = again & (bits[1:] != bits[:-1]).any(axis=1)
+        session = self._session
+        for region in session.regions:
+            offset = np.unique(address[1:][differs]) - region.real
+            offset = offset[(offset >= 0) & (offset < region.byte_size)]
+            if len(offset):
+                site = session.recorder.site(*_kernel_line())
+                for element in (offset // region.buffer.itemsize).tolist():
+                    session.clashes.append((session.launch, self._program(), region.number, element, site))
 
     def _nowhere(self) -> int:
         session = self._session

@@ -195,3 +195,31 @@ def test_names_that_do_not_exist():
         trace_cuda("vector_sub", grid=1, block=1, args=[])
     with pytest.raises(ValueError, match="does not contain 'kBlocks = 7'"):
         trace_cuda("vector_add", grid=1, block=1, args=[], replace={"kBlocks = 7": ""})
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "words"),
+    [
+        ({"block": 1.5}, TypeError, "block is 1.5; it takes one to three integers, x first"),
+        ({"block": "32"}, TypeError, "block is '32'"),
+        ({"grid": None}, TypeError, "grid is None"),
+        ({"grid": (1, 2.0)}, TypeError, "grid is (1, 2.0)"),
+        ({"grid": True}, TypeError, "grid is True"),
+        ({"grid": -1}, ValueError, "grid is -1; none of its numbers may be negative"),
+        ({"grid": ()}, ValueError, "grid is (); it takes one to three integers"),
+        ({"shared_bytes": -1}, ValueError, "shared_bytes is -1; a launch has 0 bytes of dynamic shared memory or more"),
+        ({"shared_bytes": 4.0}, TypeError, "shared_bytes is 4.0; it is a number of bytes, an integer"),
+        ({"max_events": -5}, ValueError, "max_events is -5; it is a positive integer"),
+        ({"max_seconds": float("nan")}, ValueError, "max_seconds is nan; it is a positive number of CPU seconds"),
+    ],
+)
+def test_a_launch_that_cannot_be_is_refused_in_words(more, error, words):
+    args = [np.zeros(4, np.float32)] * 3 + [4]
+    with pytest.raises(error) as caught:
+        trace_cuda("vector_add", **{"grid": 1, "block": 32, "args": args} | more)
+    assert str(caught.value).startswith(words)
+
+
+def test_a_list_is_no_device_memory():
+    with pytest.raises(TypeError, match="argument x is a list; the parameter is a pointer, so pass a numpy array"):
+        trace_cuda("vector_add", grid=1, block=32, args=[[1.0], np.zeros(1, np.float32), np.zeros(1, np.float32), 1])

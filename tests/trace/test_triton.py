@@ -7,6 +7,7 @@ import sys
 import weakref
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -101,6 +102,13 @@ def copy_described(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def corners(out_ptr):
     x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     tl.store(out_ptr + x + 2 * (y + 3 * z), 1.0)
+
+
+@triton.jit
+def halve(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i // 2, x, mask=i < n)  # PLANTED
 
 
 @triton.jit
@@ -394,3 +402,65 @@ def test_the_projects_operators_are_not_accused():
         rows = torch.randn(shape[0], shape[1] + 3)[:, : shape[1]]
         trace = trace_triton(lambda rows=rows: softmax(rows), {"x": rows})
         assert trace.faults() == [] and trace.counts("out").min() == 1
+
+
+def test_two_lanes_of_one_program_that_store_different_values_to_one_element():
+    x, out = torch.arange(6.0), torch.zeros(3)
+    trace = trace_triton(lambda: halve[(2,)](x, out, 6, BLOCK=4), {"x": x, "out": out})
+    fault = one(trace.faults())
+    assert (fault.kind, fault.buffer, fault.element, fault.count) == ("double-write", "out", 0, 3)
+    assert (fault.who, fault.file, fault.line) == ("program 0", __file__, planted(halve))
+    assert "out[0] is written twice by one store of program 0, with different values" in fault.sentence
+    assert "which one stays is not defined" in fault.sentence and "3 elements in all (0–2)" in fault.sentence
+
+
+def test_equal_values_from_two_lanes_are_one_value():
+    x, out = torch.ones(6), torch.zeros(3)
+    assert trace_triton(lambda: halve[(2,)](x, out, 6, BLOCK=4), {"x": x, "out": out}).faults() == []
+
+
+def test_lanes_that_a_mask_switches_off_or_that_lie_outside_write_nothing_twice():
+    x, out = torch.arange(5.0), torch.zeros(5)
+    tensors = {"x": x, "out": out}
+    assert trace_triton(lambda: halve[(1,)](x, out, 1, BLOCK=4), tensors).faults(outputs=[]) == []
+    found = trace_triton(lambda: halve[(1,)](x, out[4:], 4, BLOCK=4), tensors).faults(outputs=[])
+    assert [(f.kind, f.element, f.count) for f in found] == [("out-of-bounds", 5, 1), ("double-write", 4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("launch", "cause"),
+    [
+        (lambda x, out: None, "no kernel was launched"),
+        (lambda x, out: copy_blocks[(0,)](x, out, 8, BLOCK=4), "no program"),
+    ],
+    ids=["never", "grid 0"],
+)
+def test_an_output_that_no_program_could_write_is_unwritten_only_where_it_is_named(launch, cause):
+    x, out = torch.arange(8.0), torch.zeros(8)
+    trace = trace_triton(lambda: launch(x, out), {"x": x, "out": out})
+    assert trace.faults() == []
+    fault = one(trace.faults(outputs=["out"]))
+    assert (fault.kind, fault.count) == ("unwritten", 8)
+    assert cause in fault.cause
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"x": [1.0, 2.0]}, "buffer 'x' is a list; it is a torch tensor that the launch works on"),
+        ({"x": "x"}, "buffer 'x' is a str"),
+        ({"x": np.zeros(3)}, "buffer 'x' is a numpy array, which Triton does not take; pass torch.from_numpy(...)"),
+        ({0: torch.zeros(3)}, "buffer name 0 is not a string"),
+        ([torch.zeros(3)], "buffers is a list; it is a dict that names tensors"),
+        (None, "buffers is a NoneType"),
+    ],
+)
+def test_what_is_no_tensor_is_refused_in_words(given, words):
+    with pytest.raises(TypeError) as caught:
+        trace_triton(lambda: None, given)
+    assert str(caught.value).startswith(words)
+
+
+def test_a_launch_that_cannot_be_called_is_refused_in_words():
+    with pytest.raises(TypeError, match="launch is a Tensor; it is a function without arguments"):
+        trace_triton(torch.zeros(3), {})
