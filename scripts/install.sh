@@ -18,9 +18,9 @@ if [ ! -x .venv/bin/python ]; then
   }
 fi
 if [ "$torch" = cuda ]; then
-  echo "Installing the pinned toolchain: about 5 GB with torch's CUDA libraries, a minute or two (TORCH=cpu: less)"
+  echo "Installing the pinned toolchain: about 6 GB with torch's CUDA libraries, a few minutes (TORCH=cpu: about 2.5 GB)"
 else
-  echo "Installing the pinned toolchain with a CPU build of torch"
+  echo "Installing the pinned toolchain with a CPU build of torch: about 2.5 GB"
 fi
 .venv/bin/python -m pip install --disable-pip-version-check --progress-bar "${PIP_PROGRESS:-off}" --quiet \
   --constraint constraints/site.txt --constraint "constraints/torch-$torch.txt" \
