@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -241,8 +242,7 @@ class _PageWork:
         found = []
         for block in self.scan.blocks:
             if block.language == "python" and block.compiled is last.compiled and block.line <= last.line:
-                with contextlib.suppress(SyntaxError):  # its run will say so
-                    ast.parse(block.code)
+                if _is_python(block.code):  # else its run will say so
                     found.append(block.code)
         return found
 
@@ -586,6 +586,15 @@ class _PageWork:
 
 def _tuples(each: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(each[name]) for name in ("needs", "normalise")}
+
+
+@lru_cache(maxsize=4096)
+def _is_python(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _data_digest(path: Path) -> str:

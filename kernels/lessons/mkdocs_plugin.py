@@ -7,6 +7,7 @@ import logging
 import os
 from pathlib import Path
 
+from jinja2 import BytecodeCache
 from markdown import Markdown
 from mkdocs.commands import build as build_command
 from mkdocs.commands import serve as serve_command
@@ -55,6 +56,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self._staging: Staging | None = None
         self._shown: dict[str, str] = {}
         self._titles: dict[str, str] = {}
+        self._templates = _Templates()
         self._renderer: PageRenderer | None = None
         self._pass = None
         self._late: list[Fault] = []
@@ -141,6 +143,12 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             message = "an executed block or inline value was rendered without having been run"
             self._late.append(Fault(page.file.src_uri, 1, "unplaced", message))
         return html
+
+    def on_env(self, env, *, config, files):
+        """Compile the theme's templates once, not at every rebuild."""
+        if self.command == "serve":
+            env.bytecode_cache = self._templates
+        return env
 
     @event_priority(-100)
     def on_post_build(self, *, config) -> None:
@@ -273,6 +281,20 @@ def _stamp(root: Path, include: str) -> str:
         return f"{path.stat().st_mtime_ns}"
     except OSError:
         return ""
+
+
+class _Templates(BytecodeCache):
+    """Compiled templates, kept in memory for as long as a live preview lasts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket) -> None:
+        if bucket.key in self._known:
+            bucket.bytecode_from_string(self._known[bucket.key])
+
+    def dump_bytecode(self, bucket) -> None:
+        self._known[bucket.key] = bucket.bytecode_to_string()
 
 
 class _QuickServer(LiveReloadServer):

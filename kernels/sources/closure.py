@@ -33,6 +33,11 @@ def _read_cuda(path: str, mtime_ns: int, size: int) -> CudaFile:
     return parse_cuda(Path(path).read_text(encoding="utf-8"))
 
 
+@lru_cache(maxsize=4096)
+def _parse_code(code: str) -> PythonModule:
+    return parse_module(code, "__page__", is_package=False)
+
+
 class Sources:
     """One consistent look at the project's sources. Make a new one after files may have changed."""
 
@@ -97,7 +102,7 @@ class Sources:
         """Symbols that the text of a code reaches, and modules that it names or reaches."""
         if code not in self._codes:
             found: dict[str, str] = {}
-            parsed = parse_module(code, "__page__", is_package=False)
+            parsed = _parse_code(code)
             for symbol in [*parsed.symbols.values(), parsed.effects]:
                 self._walk(self._targets(symbol, parsed), found)
             for module, name in parsed.imports.values():
