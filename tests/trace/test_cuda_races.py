@@ -129,6 +129,22 @@ def test_the_last_block_may_read_what_the_others_wrote_before_their_fence_and_co
     assert [str(fault) for fault in trace.faults()] == [] and total == 2 * sum_of(256)
 
 
+EACH_FENCES = "    __threadfence();\n    __syncthreads();\n    if (threadIdx.x == blockDim.x - 1) last ="
+
+
+@BOTH
+def test_one_thread_may_fence_for_its_block_after_a_barrier_and_not_before(order):
+    one = "    __syncthreads();\n    if (threadIdx.x == blockDim.x - 1) __threadfence();\n"
+    one += "    if (threadIdx.x == blockDim.x - 1) last ="
+    trace, _ = last_block("last_block_reads_all", 256, order=order, replace={EACH_FENCES: one})
+    assert [str(fault) for fault in trace.faults()] == []
+    before = "    if (threadIdx.x == blockDim.x - 1) __threadfence();\n    __syncthreads();\n"
+    before += "    if (threadIdx.x == blockDim.x - 1) last ="
+    trace, _ = last_block("last_block_reads_all", 256, order=order, replace={EACH_FENCES: before})
+    # Of each block but the last, the thread that fences itself is in order.
+    assert kinds(trace) == [("read-write-overlap", "partial", 3 * 63)]
+
+
 @BOTH
 def test_a_lock_orders_the_blocks_that_take_it(order):
     total = empty(1)
