@@ -239,12 +239,8 @@ class _PageWork:
         return found
 
     def _codes_up_to(self, last: Block) -> list[str]:
-        found = []
-        for block in self.scan.blocks:
-            if block.language == "python" and block.compiled is last.compiled and block.line <= last.line:
-                if _is_python(block.code):  # else its run will say so
-                    found.append(block.code)
-        return found
+        before = [b for b in self.scan.blocks if b.compiled is last.compiled and b.line <= last.line]
+        return [b.code for b in before if b.language == "python" and _is_python(b.code)]  # else its run will say so
 
     def _reuse(self, block: Block) -> bool:
         """Let an accepted output or a stored run of the same code in the same environment stand in for a run."""
