@@ -116,6 +116,25 @@ class PageScan:
         """What a machine must have to run the block: its own needs, and those of the blocks that lead to it."""
         return tuple(dict.fromkeys(need for each in self.session_of(block) for need in each.needs))
 
+    def before_inlines(self) -> list[Block]:
+        """The blocks whose variables the page's inline values see: those of its own session above the last value."""
+        last = max((inline.line for inline in self.inlines), default=0)
+        return [b for b in self.blocks if not b.session and not b.compiled and b.line < last]
+
+    def inline_needs(self) -> tuple[str, ...]:
+        """What a machine must have to compute the inline values."""
+        return tuple(dict.fromkeys(["cpu", *(need for block in self.before_inlines() for need in block.needs)]))
+
+    def inline_keys(self) -> dict[str, str]:
+        """Key of each inline value by its place: its expression, and a count where an expression comes again."""
+        keys: dict[str, str] = {}
+        used: dict[str, int] = {}
+        for inline in self.inlines:
+            used[inline.expression] = used.get(inline.expression, 0) + 1
+            count = used[inline.expression]
+            keys[inline.place] = inline.expression + (f" #{count}" if count > 1 else "")
+        return keys
+
 
 @dataclass
 class Output:

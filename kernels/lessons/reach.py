@@ -1,0 +1,109 @@
+"""The code hash of an output: its block, what led to it, and all that these reach in the project."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.lessons.model import Block, Output, PageScan
+from kernels.sources import Sources
+
+
+class Reach:
+    """What the outputs of one page stand on, as the sources are now."""
+
+    def __init__(self, scan: PageScan, sources: Sources, root: Path) -> None:
+        self.scan, self.sources, self.root = scan, sources, root
+        self._known: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
+
+    def forget(self) -> None:
+        """Look again: what ran may have written files that it read."""
+        self._known.clear()
+
+    def of_block(self, block: Block, output: Output) -> tuple[str, dict[str, str]]:
+        """The hash of all code and data behind a block's output, and the symbols and files that it reaches."""
+        key = (block.id, *output.modules, "", *output.data)
+        if key not in self._known:
+            self._known[key] = self._of(self.scan.session_of(block), output.modules, output.data)
+        return self._known[key]
+
+    def of_inlines(self, modules: list[str], data: list[str]) -> str:
+        """The hash behind the page's inline values."""
+        blocks = self.scan.before_inlines()
+        order = "\n".join(
+            f"{sum(block.line < inline.line for block in blocks)} {inline.expression}" for inline in self.scan.inlines
+        )
+        return self._of(blocks, modules, data, order)[0]
+
+    def _of(
+        self, blocks: list[Block], modules: list[str], data: list[str], extra: str = ""
+    ) -> tuple[str, dict[str, str]]:
+        digest = hashlib.sha256(extra.encode())
+        reached: dict[str, str] = {}
+        if blocks and modules:
+            # What an earlier block of the page imported by name is that block's, whatever its session.
+            modules = self.sources.unexplained(self._codes_up_to(blocks[-1]), modules)
+        for block in blocks:
+            fields = (
+                block.language,
+                block.code,
+                block.needs,
+                block.html,
+                block.returncode,
+                block.raises,
+                block.normalise,
+            )
+            digest.update(repr(fields).encode())
+            if block.language == "python":
+                try:
+                    reached |= self.sources.explain_code(block.code, modules)
+                except SyntaxError:
+                    continue  # its run will say so
+            else:
+                reached |= self.sources.explain_shell(block.code)
+        for path in data:
+            reached[f"file {path}"] = _data_digest(self.root / path)
+            if path.startswith("results/") and path.endswith(".json"):
+                reached |= self._measured(path)
+        for name, value in sorted(reached.items()):
+            digest.update(f"{name}={value}\n".encode())
+        return digest.hexdigest()[:16], reached
+
+    def _measured(self, path: str) -> dict[str, str]:
+        """The kernels that a results file was measured on, as they are today: when one changes, its figures may lie."""
+        found: dict[str, str] = {}
+        with contextlib.suppress(OSError):
+            text = (self.root / path).read_text(encoding="utf-8")
+            for source in sorted(set(re.findall(r'"source":\s*"([^"]+)"', text))):
+                try:
+                    found[f"measured {source}"] = self.sources.fingerprint([source])
+                except KeyError:
+                    found[f"measured {source}"] = "gone"
+        return found
+
+    def _codes_up_to(self, last: Block) -> list[str]:
+        before = [b for b in self.scan.blocks if b.compiled is last.compiled and b.line <= last.line]
+        return [b.code for b in before if b.language == "python" and _is_python(b.code)]  # else its run will say so
+
+
+@lru_cache(maxsize=4096)
+def _is_python(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return False
+    return True
+
+
+def _data_digest(path: Path) -> str:
+    if path.is_dir():
+        names = sorted(child.name for child in path.iterdir() if not child.name.startswith((".", "__pycache__")))
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    try:
+        return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()[:16]
+    except FileNotFoundError:
+        return "absent"
