@@ -58,6 +58,8 @@ def launch_add(
         checks.require_tensor(name, tensor)
         checks.require_same(name, tensor, "x", x)
         checks.require_contiguous(name, tensor)
+    for name, tensor in (("x", x), ("y", y)):
+        checks.require_apart("out", out, name, tensor, or_same=True)
     checks.require_runnable("x", x, _add)
     checks.require_power_of_two("block_size", block_size, MAX_BLOCK_SIZE)
     checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)

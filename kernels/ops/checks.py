@@ -68,6 +68,53 @@ def require_contiguous(name: str, value: torch.Tensor) -> None:
         raise ValueError(f"{name} has strides {value.stride()} for shape {tuple(value.shape)}; expected it contiguous.")
 
 
+def require_apart(name: str, out: torch.Tensor, other_name: str, other: torch.Tensor, *, or_same: bool = False) -> None:
+    """No element of `out` may lie on one of `other`, in memory; with `or_same` it may be the very same tensor.
+
+    Rows that lie side by side in one buffer, each in columns of its own, are apart.
+    """
+    if out.numel() == 0 or other.numel() == 0 or out.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+        return
+    if or_same and out.data_ptr() == other.data_ptr() and out.stride() == other.stride() and out.shape == other.shape:
+        return
+    (first, last), (start, end) = _span(out), _span(other)
+    if last <= start or end <= first or _side_by_side(out, other):
+        return
+    allowed = f" or {other_name} itself" if or_same else ""
+    raise ValueError(
+        f"{name} overlaps {other_name} in memory (bytes {first} to {last} and {start} to {end} of one buffer); "
+        f"expected memory of its own{allowed}."
+    )
+
+
+def require_own_rows(name: str, out: torch.Tensor) -> None:
+    """Rows of a 2D `out` may not share elements: a row stride below the width would write an element twice."""
+    rows, columns = out.shape
+    if rows > 1 and columns > 0 and abs(out.stride(0)) < columns:
+        raise ValueError(
+            f"{name} has a row stride of {out.stride(0)} for rows of {columns} elements, so rows share memory; "
+            f"expected a row stride of at least {columns}."
+        )
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte, and the byte after the last, from the beginning of the tensor's buffer."""
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    first = tensor.storage_offset() * tensor.element_size()
+    return first, first + (reach + 1) * tensor.element_size()
+
+
+def _side_by_side(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Two matrices with one row stride whose columns never meet."""
+    if one.dim() != 2 or other.dim() != 2 or one.stride(0) != other.stride(0) or one.stride(0) <= 0:
+        return False
+    if one.stride(1) != 1 or other.stride(1) != 1:
+        return False
+    width = one.stride(0)
+    apart = (other.storage_offset() - one.storage_offset()) % width
+    return one.shape[1] <= apart and apart + other.shape[1] <= width
+
+
 def require_power_of_two(name: str, value: object, largest: int) -> None:
     """`value` must be an int, a power of two, from 1 to `largest`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1 or value > largest or value & (value - 1):

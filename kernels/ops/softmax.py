@@ -147,17 +147,20 @@ def launch_softmax(
     N = x.shape[1]
     if out.stride(1) != 1 and N > 1:
         raise ValueError(f"out has strides {out.stride()}; expected a column stride of 1.")
+    checks.require_own_rows("out", out)
+    checks.require_apart("out", out, "x", x)
     if path not in (None, "block", "looped"):
         raise ValueError(f'path is {path!r}; expected "block", "looped" or None.')
     if block is not None:
         checks.require_power_of_two("block", block, MAX_BLOCK)
     if num_warps is not None:
         checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
+    if x.numel() == 0:
+        return out
     plan = plan_softmax(N, x.element_size(), path, block, num_warps)
     if plan.path == "block" and plan.block_n < N:
         raise ValueError(f'block is {plan.block_n} for rows of {N} elements; expected at least {N}, or path="looped".')
-    if x.numel():
-        _launch(x, out, path, block, num_warps)
+    _launch(x, out, path, block, num_warps)
     return out
 
 
