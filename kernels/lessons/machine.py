@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from kernels.lessons.model import NEEDS
+
 
 @dataclass(frozen=True)
 class Ability:
@@ -39,10 +41,11 @@ class Machine:
         Raises:
             KeyError: `need` is not one of the five.
         """
-        found = {"cpu": self.cpu, "triton": self.triton, "nvcc": self.nvcc, "cxx": self.cxx, "gpu": self.gpu}[need]
+        if need not in NEEDS:
+            raise KeyError(f"{need!r} is none of {', '.join(NEEDS)}")
         if need in self._hidden:
             return Ability(reason=f"{need} is hidden by LESSONS_WITHOUT")
-        return found
+        return getattr(self, need)
 
     def lacking(self, needs: tuple[str, ...]) -> list[str]:
         """Sentences for the needs that cannot be met here."""
