@@ -189,6 +189,38 @@ def doctor(config_file: Config = None) -> None:
         _out.print(f"  from its record: {name}", markup=False)
 
 
+@app.command()
+def trace(
+    kernel: Annotated[str, typer.Argument(help="A kernel of cuda/kernels.cu, as in softmax_parallel.")],
+    columns: Annotated[
+        int, typer.Option("--cols", "-n", help="Elements of a row; of the vector for vector_add.")
+    ] = 257,
+    rows: Annotated[int, typer.Option(help="Rows, for the softmax kernels.")] = 1,
+    thread: Annotated[int, typer.Option(help="The thread to follow, counted in its block.")] = 0,
+    block: Annotated[int, typer.Option(help="The block that it is in.")] = 0,
+    output: Annotated[str, typer.Option(help="Where to write the figures, as an HTML page.")] = "build/trace.html",
+) -> None:
+    """Run a CUDA kernel on the CPU, say what one of its threads does, and draw who owns what. Needs no GPU."""
+    from kernels.lessons.store import write_atomically
+    from kernels.lessons.tracing import as_page, in_words, trace_kernel
+    from kernels.sources import project_root
+    from kernels.trace.cuda import why_not
+
+    if reason := why_not():
+        _err.print(f"lessons: {reason}", markup=False)
+        raise typer.Exit(3)
+    try:
+        traced = trace_kernel(kernel, rows, columns)
+        words = in_words(traced, block, thread)
+    except (KeyError, ValueError) as error:
+        _err.print(f"lessons: {error.args[0]}", markup=False)
+        raise typer.Exit(2) from None
+    _out.print("\n".join(words), markup=False)
+    write_atomically(Path(output), as_page(traced, block, project_root()))
+    _out.print(f"figures: {output}", markup=False)
+    raise typer.Exit(1 if traced.faults() else 0)
+
+
 def _open(config_file: str | None):
     from mkdocs.exceptions import MkDocsException
 
