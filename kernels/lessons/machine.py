@@ -105,9 +105,11 @@ class Machine:
 
     @cached_property
     def cxx(self) -> Ability:
-        """A C++ compiler for the host."""
-        if os.name == "nt":
-            return Ability(reason="the host build of CUDA sources runs on Linux and macOS; on Windows use WSL")
+        """A C++ compiler that can build the CUDA sources for this machine's CPU, to trace them."""
+        from kernels.trace.cuda import why_not
+
+        if reason := why_not():
+            return Ability(reason=reason)
         named = os.environ.get("CXX") or ""
         for name in filter(None, (named, "g++", "clang++", "c++")):
             path = shutil.which(name)

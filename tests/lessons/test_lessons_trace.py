@@ -8,6 +8,7 @@ import typer
 from click.testing import CliRunner
 
 from kernels.lessons import command, tracing
+from kernels.lessons.machine import Machine
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="There is no g++ to build kernels with.")
 
@@ -57,3 +58,9 @@ def test_a_kernel_that_does_wrong_ends_with_one(tmp_path, monkeypatch):
     assert done.exit_code == 1 and "verdict: Block 1, thread 1" in done.output
     assert "out-of-bounds" in (tmp_path / "t.html").read_text()
     assert tracing.trace_kernel("vector_add", 1, 8).faults()
+
+
+def test_a_machine_that_cannot_trace_gives_the_tracers_reason(monkeypatch):
+    """A compiler alone is not enough: on macOS there is one, and the trace is not built there yet."""
+    monkeypatch.setattr("kernels.trace.cuda.why_not", lambda: "not here yet")
+    assert Machine("").ability("cxx").reason == "not here yet"
