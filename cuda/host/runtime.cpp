@@ -301,6 +301,15 @@ PUBLIC const void* kh_launches() { return launches; }
 PUBLIC const void* kh_failure() { return &runtime.failure; }
 PUBLIC int kh_last_error() { return last_error; }
 
+// Gives the threads' stacks back. Every guard page is a mapping of its own, and a process may hold only so many: the
+// stacks of some thirty libraries would use them all up.
+PUBLIC void kh_free_stacks() {
+    if (!runtime.stacks) return;
+    munmap(runtime.stacks, runtime.stack_stride * kMaxThreads);
+    runtime.stacks = nullptr;
+    runtime.stacks_low = runtime.stacks_high = 0;
+}
+
 // state, line and address of every thread of the block that was running last; returns how many there are.
 PUBLIC int kh_thread_states(std::int32_t* state, std::int32_t* line, std::uint32_t* pc) {
     for (int i = 0; i < runtime.thread_count; ++i) {

@@ -177,6 +177,7 @@ def _trace(
             return assemble(library, translation, function, regions, outputs, str(path), int(result))
         finally:
             calls.kh_free_allocations()
+            calls.kh_free_stacks()
             calls.kh_forget_events()
             del kept
 
