@@ -20,8 +20,11 @@ def dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def require_tensor(name: str, value: object, dtypes: tuple[str, ...] = DTYPES) -> None:
-    """`value` must be a plain strided tensor of one of `dtypes`, with nothing to record for a gradient."""
+def require_tensor(name: str, value: object, dtypes: tuple[str, ...] = DTYPES, *, differentiable: bool = False) -> None:
+    """`value` must be a plain strided tensor of one of `dtypes`, with nothing to record for a gradient.
+
+    With `differentiable` it may require one: the caller sees to it that it is recorded.
+    """
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{name} is a {type(value).__name__}; expected a torch.Tensor.")
     if dtype_name(value) not in dtypes:
@@ -31,7 +34,7 @@ def require_tensor(name: str, value: object, dtypes: tuple[str, ...] = DTYPES) -
         raise TypeError(f"{name} has layout {layout}; expected a strided tensor, such as {name}.to_dense().")
     if value.is_neg():
         raise ValueError(f"{name} is a view that negates on reading; expected stored values: {name}.resolve_neg().")
-    if value.requires_grad and torch.is_grad_enabled():
+    if not differentiable and value.requires_grad and torch.is_grad_enabled():
         raise ValueError(
             f"{name} requires a gradient, which this call does not record; "
             f"expected {name}.detach(), or a call under torch.no_grad()."

@@ -62,6 +62,11 @@ class Op:
     seeded tensors; `padding` is the number of NaN behind each row. Benchmarks pass 0 and get contiguous tensors: a
     library that copies a padded input first would be timed with its copy. `bytes_moved` and `flops` count what the
     formula needs, not what a cache saw. `tolerance(dtype, shape)` is (rtol, atol) against `reference`.
+
+    `gradient_tolerance(dtype, shape)` is given where the "triton" implementation records a gradient: (rtol, atol) of
+    the gradients of all inputs against those that autograd finds for `reference` in float64. `backward` is the record
+    of the operator that computes them, where it has kernels of its own: its inputs are what was saved and the upstream
+    gradient, and where it has several results, `reference` and `call` return a tuple.
     """
 
     name: str
@@ -74,6 +79,8 @@ class Op:
     benches: tuple[Case, ...]
     dtypes: tuple[str, ...]
     tolerance: Callable[[str, tuple[int, ...]], tuple[float, float]]
+    gradient_tolerance: Callable[[str, tuple[int, ...]], tuple[float, float]] | None = None
+    backward: Op | None = None
 
     def implementation(self, name: str) -> Implementation:
         """The implementation of that name; KeyError with a sentence that lists the names there are."""

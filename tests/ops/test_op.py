@@ -12,7 +12,7 @@ from kernels.ops.op import DTYPES, ROUNDOFF, compiled, tolerance, with_padded_ro
 from kernels.ops.registry import NAMES, OPS, get
 
 ROOT = Path(__file__).parents[2]
-NOT_OPERATORS = {"__init__", "op", "checks", "interpreter", "registry"}
+NOT_OPERATORS = {"__init__", "op", "checks", "interpreter", "library", "registry", "row_plan"}
 
 
 def every_implementation():
