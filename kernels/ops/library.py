@@ -1,9 +1,9 @@
 """Operators as PyTorch knows them: one schema, one launcher, a gradient, and a direct way for calls that need neither.
 
 An operator is registered once, by `register`, from a Python function whose annotations are its schema. Where kernels
-are compiled it becomes a `torch.library.triton_op`, which torch.compile opens, so that Inductor sees the kernels inside;
-where Triton interprets it becomes a `torch.library.custom_op`, which stays closed, because interpreted kernels cannot be
-wrapped. Either way `opcheck` passes, torch.compile makes one graph of it, and autograd records it.
+are compiled it becomes a `torch.library.triton_op`, which torch.compile opens, so that Inductor sees the kernels
+inside; where Triton interprets it becomes a `torch.library.custom_op`, which stays closed, because interpreted kernels
+cannot be wrapped. Either way `opcheck` passes, torch.compile makes one graph of it, and autograd records it.
 
 All of that costs tens of microseconds of the host's time. A call on plain tensors with no gradient to record needs none
 of it, so a public function asks `direct` first and then launches by itself:
@@ -14,9 +14,9 @@ of it, so a public function asks `direct` first and then launches by itself:
         checks.require_tensor("x", x, differentiable=True)
         return _forward(x) if direct(x) else _softmax(x)
 
-and the function that was registered launches with `launch(wrap_triton(_kernel), grid, arguments, **constants)`. The name
-wrap_triton stands beside the kernel's name because torch reads the source for it: a compiled graph's cache key then
-holds the kernel's text, and an edited kernel is never taken from an old cache.
+and the function that was registered launches with `launch(wrap_triton(_kernel), grid, arguments, **constants)`. The
+words wrap_triton(_kernel) stand there because torch reads the source for them: a compiled graph's cache key then holds
+the kernel's text, and an edited kernel is never taken from an old cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,9 +48,8 @@ def register(
     of them comes back). It checks its arguments, allocates its outputs, and returns neither an input nor a view of one.
     It runs on fake tensors too while torch.compile opens it: no values, and sizes that may be symbols.
     fake: same arguments; returns empty outputs with the shapes, dtypes and strides that forward returns.
-    save: `setup_context(ctx, inputs, output)` of torch.library.register_autograd; runs only where a gradient is recorded.
-    backward: `backward(ctx, *gradients)`; a gradient has any layout, zero strides of expand() included, and is None for
-    an output that nobody used. Without it, asking for a gradient raises NotImplementedError with a sentence, so an
+    save: `setup_context(ctx, inputs, output)` of torch.library.register_autograd, for calls that record a gradient.
+    backward: `backward(ctx, *gradients)`; a gradient has any layout, zero strides of expand() included. Without it, asking for a gradient raises NotImplementedError with a sentence, so an
     operator that computes a gradient is registered without one and refuses the second derivative.
     """
     make = torch.library.custom_op if INTERPRETED else torch.library.triton_op
@@ -74,8 +73,8 @@ def _refusal(name: str) -> Callable:
 def direct(*tensors: torch.Tensor | None) -> bool:
     """Whether a call on these tensors may launch by itself: plain tensors, no gradient to record, nobody watching.
 
-    Watching are torch.compile, a dispatch mode (fake tensors, make_fx, a profiler of calls), torch.func and forward-mode
-    differentiation. About a microsecond.
+    Watching are torch.compile, a dispatch mode (fake tensors, make_fx, a counter of calls), torch.func and
+    forward-mode differentiation. About a microsecond.
     """
     recording = torch.is_grad_enabled()
     for tensor in tensors:
