@@ -49,8 +49,9 @@ def register(
     It runs on fake tensors too while torch.compile opens it: no values, and sizes that may be symbols.
     fake: same arguments; returns empty outputs with the shapes, dtypes and strides that forward returns.
     save: `setup_context(ctx, inputs, output)` of torch.library.register_autograd, for calls that record a gradient.
-    backward: `backward(ctx, *gradients)`; a gradient has any layout, zero strides of expand() included. Without it, asking for a gradient raises NotImplementedError with a sentence, so an
-    operator that computes a gradient is registered without one and refuses the second derivative.
+    backward: `backward(ctx, *gradients)`; a gradient has any layout, zero strides of expand() included.
+    Without it, asking for a gradient raises NotImplementedError with a sentence: an operator that computes a gradient
+    is registered without one, and so refuses the second derivative.
     """
     make = torch.library.custom_op if INTERPRETED else torch.library.triton_op
     operator = make(f"{NAMESPACE}::{name}", forward, mutates_args=())
