@@ -15,34 +15,94 @@
 namespace kh {
 namespace {
 
+constexpr int kNoRegion = 0xffff;
 constexpr int kMaxRegions = 256;
 Region regions[kMaxRegions];
-int region_count = 0, last_region = 0;
+int region_count = 0;
 std::uint64_t dynamic_bytes = 0;
 
+// One access, barrier arrival, warp operation or fence. What stays the same until another thread runs, or a barrier
+// opens, stands in the turn that the event belongs to.
+struct Event {
+    std::uint32_t pc;      // return address minus the library's base
+    std::uint16_t region;  // kNoRegion for what is no access
+    std::uint8_t kind;
+    std::uint8_t unused;
+    std::int64_t place;    // bytes from the region's first, times 2^24, plus the size in bytes
+};
+static_assert(sizeof(Event) == 16 && kMaxRegions < kNoRegion, "Python reads events as 16-byte records");
+
+// Events in a row that one thread makes between the same two barriers.
+struct Turn {
+    std::uint64_t first;  // number of its first event
+    std::uint32_t block;
+    std::uint32_t interval;       // barriers that the thread has passed
+    std::uint32_t warp_interval;  // __syncwarp calls that it has passed since the last barrier
+    std::uint16_t thread;
+    std::uint16_t launch;
+};
+static_assert(sizeof(Turn) == 24, "Python reads turns as 24-byte records");
+
+constexpr int kSizeBits = 24;
+constexpr std::size_t kMostBytes = 1 << 23;  // of one event; a longer copy is several
+
 Event* events = nullptr;
-std::size_t event_count = 0, event_limit = 0;
+Turn* turns = nullptr;
+std::size_t event_limit = 0;
 int keep_events = 1;
 
+// The next event goes to *next. Where nothing is kept, both are null.
+Event *next = nullptr, *end = nullptr;
+Turn* next_turn = nullptr;
+const Thread* turn_thread = nullptr;  // what the latest turn was for; null: a new one begins with the next event
+std::uint32_t turn_block = 0, turn_interval = 0, turn_warp_interval = 0;
+
+// A line of the source mostly touches one buffer. By the low bits of the return address: the region it touched last.
+std::uint8_t region_of_site[1024];
+
+void begin_turn(const Thread& self) {
+    turn_thread = &self;
+    turn_block = runtime.block;
+    turn_interval = self.interval;
+    turn_warp_interval = self.warp_interval;
+    *next_turn++ = {static_cast<std::uint64_t>(next - events), turn_block, turn_interval, turn_warp_interval,
+                    static_cast<std::uint16_t>(number(&self)), runtime.launch};
+}
+
+inline __attribute__((always_inline)) void write_down(std::uint32_t pc, int region, Kind kind, std::int64_t offset,
+                                                      std::size_t size) {
+    if (__builtin_expect(next == end, 0)) {
+        if (keep_events) stop(kTooManyEvents, pc, kind);
+        return;
+    }
+    const Thread& self = *runtime.current;
+    if (__builtin_expect(&self != turn_thread || self.interval != turn_interval || runtime.block != turn_block ||
+                         self.warp_interval != turn_warp_interval, 0)) {
+        begin_turn(self);
+    }
+    *next++ = {pc, static_cast<std::uint16_t>(region), kind, 0,
+               offset * (std::int64_t(1) << kSizeBits) + static_cast<std::int64_t>(size)};
+}
+
 int find_region(std::uintptr_t address) {
-    const Region& last = regions[last_region];
-    if (address >= last.low && address < last.high) return last_region;
     for (int i = 0; i < region_count; ++i) {
-        if (address >= regions[i].low && address < regions[i].high) return last_region = i;
+        if (address >= regions[i].low && address < regions[i].high) return i;
     }
     return -1;
 }
 
-inline void write_down(std::uint32_t pc, int region, Kind kind, std::int64_t offset, std::size_t size) {
-    if (!keep_events) return;
-    if (event_count == event_limit) {
-        stop(kTooManyEvents, pc, kind);
-        return;
-    }
-    const Thread& self = *runtime.current;
-    events[event_count++] = {pc, runtime.block, static_cast<std::uint16_t>(number(&self)),
-                             static_cast<std::uint16_t>(region), static_cast<std::uint16_t>(self.warp_interval), kind,
-                             runtime.launch, offset, static_cast<std::uint32_t>(size), self.interval};
+void* reserve(std::size_t bytes) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    madvise(memory, bytes, MADV_HUGEPAGE);  // only as much as is written takes memory, in larger steps where it can
+    return memory;
+}
+
+void forget() {
+    if (events) munmap(events, event_limit * sizeof(Event));
+    if (turns) munmap(turns, event_limit * sizeof(Turn));
+    events = next = end = nullptr;
+    turns = next_turn = nullptr;
 }
 
 int note_module(dl_phdr_info* info, std::size_t, void*) {
@@ -66,6 +126,7 @@ int note_module(dl_phdr_info* info, std::size_t, void*) {
 
 HIDDEN void begin_regions(std::size_t dynamic_shared_bytes) {
     dynamic_bytes = dynamic_shared_bytes;
+    turn_thread = nullptr;
     for (int i = 0; i < region_count; ++i) {
         if (regions[i].dynamic) regions[i].size = dynamic_shared_bytes;
     }
@@ -79,7 +140,7 @@ HIDDEN void clear_shared() {
 }
 
 HIDDEN void record_step(Kind kind, std::uint32_t pc, std::size_t size) {
-    if (runtime.in_kernel) write_down(pc, 0xffff, kind, 0, size);
+    if (runtime.in_kernel) write_down(pc, kNoRegion, kind, 0, size);
 }
 
 HIDDEN void record(std::uintptr_t address, std::size_t size, Kind kind, const void* caller) {
@@ -94,18 +155,38 @@ HIDDEN void record(std::uintptr_t address, std::size_t size, Kind kind, const vo
         stop(kWild, pc, kind, address, size);
         return;
     }
-    write_down(pc, region, kind, static_cast<std::int64_t>(address - regions[region].base), size);
+    region_of_site[pc % sizeof region_of_site] = static_cast<std::uint8_t>(region);
+    const auto offset = static_cast<std::int64_t>(address - regions[region].base);
+    for (std::size_t done = 0; done < size; done += kMostBytes) {
+        write_down(pc, region, kind, offset + static_cast<std::int64_t>(done),
+                   size - done < kMostBytes ? size - done : kMostBytes);
+    }
     if (address + size > regions[region].high) stop(kWild, pc, kind, address, size);
 }
 
 // One instruction moves `size` bytes, so the GPU insists on their alignment.
-static inline void record_aligned(std::uintptr_t address, std::size_t size, Kind kind, const void* caller) {
-    if (address % size == 0) {
-        record(address, size, kind, caller);
-    } else if (runtime.in_kernel && !(address >= runtime.stacks_low && address < runtime.stacks_high)) {
-        record(address, size, kind, caller);
+static __attribute__((noinline)) void record_slowly(std::uintptr_t address, std::size_t size, Kind kind,
+                                                    const void* caller) {
+    record(address, size, kind, caller);
+    if (address % size == 0 || !runtime.in_kernel) return;
+    if (address < runtime.stacks_low || address >= runtime.stacks_high) {
         stop(kMisaligned, place(caller), kind, address, size);
     }
+}
+
+// What nearly every access is: aligned, whole, and to the region that its line touched last.
+static inline __attribute__((always_inline)) void record_aligned(std::uintptr_t address, std::size_t size, Kind kind,
+                                                                 const void* caller) {
+    const std::uint32_t pc = place(caller);
+    const int region = region_of_site[pc % sizeof region_of_site];
+    const Region& there = regions[region];
+    if (__builtin_expect(address % size != 0 || !runtime.in_kernel || address < there.low || address >= there.high ||
+                         address + size > there.high, 0)) {
+        record_slowly(address, size, kind, caller);
+        return;
+    }
+    runtime.last_place = pc;
+    write_down(pc, region, kind, static_cast<std::int64_t>(address - there.base), size);
 }
 
 }  // namespace kh
@@ -114,23 +195,22 @@ using namespace kh;
 
 PUBLIC int kh_begin(std::uint64_t limit, int keep, double cpu_seconds) {
     if (!runtime.library) dl_iterate_phdr(note_module, nullptr);
-    region_count = last_region = 0;
-    regions[0] = {};
-    event_count = 0;
+    region_count = 0;
+    std::memset(regions, 0, sizeof regions);
+    std::memset(region_of_site, 0, sizeof region_of_site);
     runtime.last_place = 0;
     keep_events = keep;
     cpu_seconds_left = cpu_seconds;
-    if (events && event_limit != limit) {
-        munmap(events, event_limit * sizeof(Event));
-        events = nullptr;
-    }
+    forget();
+    turn_thread = nullptr;
     event_limit = limit;
-    if (!events && limit) {
-        void* memory = mmap(nullptr, limit * sizeof(Event), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) return 0;
-        events = static_cast<Event*>(memory);
-    }
+    if (!keep) return 1;
+    events = static_cast<Event*>(reserve(limit * sizeof(Event)));
+    turns = static_cast<Turn*>(reserve(limit * sizeof(Turn)));  // a turn has one event or more
+    if (!events || !turns) return forget(), 0;
+    next = events;
+    end = events + limit;
+    next_turn = turns;
     return 1;
 }
 
@@ -141,14 +221,21 @@ PUBLIC int kh_region(std::uintptr_t base, std::uint64_t size, std::uint64_t guar
     return region_count++;
 }
 
-PUBLIC const void* kh_events(std::uint64_t* count) { return *count = event_count, events; }
-PUBLIC std::uintptr_t kh_library() { return runtime.library; }
-
-PUBLIC void kh_forget_events() {
-    if (events) munmap(events, event_limit * sizeof(Event));
-    events = nullptr;
-    event_count = 0;
+PUBLIC const void* kh_events(std::uint64_t* count) {
+    *count = static_cast<std::uint64_t>(next - events);
+    return events;
 }
+
+PUBLIC const void* kh_turns(std::uint64_t* count) {
+    *count = static_cast<std::uint64_t>(next_turn - turns);
+    return turns;
+}
+
+// The sizes of the two records that Python reads, for it to check.
+PUBLIC unsigned kh_record_bytes() { return sizeof(Event) << 16 | sizeof(Turn); }
+
+PUBLIC std::uintptr_t kh_library() { return runtime.library; }
+PUBLIC void kh_forget_events() { forget(); }
 
 extern "C" {
 

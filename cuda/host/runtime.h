@@ -33,21 +33,6 @@ enum Stop : std::int32_t {
     kAssert,            // assert() or __trap() in a kernel
 };
 
-// One access, barrier arrival, warp operation or fence of one thread. 32 bytes.
-struct Event {
-    std::uint32_t pc;        // return address minus the library's base
-    std::uint32_t block;
-    std::uint16_t thread;
-    std::uint16_t region;
-    std::uint16_t warp_interval;  // __syncwarp calls the thread has passed since the last barrier
-    std::uint8_t kind;
-    std::uint8_t launch;
-    std::int64_t offset;     // bytes from the region's first; for what is no access: 0
-    std::uint32_t size;
-    std::uint32_t interval;  // barriers the thread has passed
-};
-static_assert(sizeof(Event) == 32, "Python reads events as 32-byte records");
-
 // Memory that kernels may touch. [low, high) includes the guard bands, [base, base + size) is the buffer itself.
 struct Region {
     std::uintptr_t low, high, base;

@@ -9,24 +9,25 @@ import ctypes
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-EVENT = np.dtype(
+# One event: `place` is its distance from the region's first byte, times 2**24, plus its size in bytes.
+EVENT = np.dtype([("pc", "<u4"), ("region", "<u2"), ("kind", "u1"), ("unused", "u1"), ("place", "<i8")])
+SIZE_BITS = 24
+# Events in a row that one thread makes between the same two barriers; `first` is the number of the first of them.
+TURN = np.dtype(
     [
-        ("pc", "<u4"),
+        ("first", "<u8"),
         ("block", "<u4"),
-        ("thread", "<u2"),
-        ("region", "<u2"),
-        ("warp_interval", "<u2"),
-        ("kind", "u1"),
-        ("launch", "u1"),
-        ("offset", "<i8"),
-        ("size", "<u4"),
         ("interval", "<u4"),
+        ("warp_interval", "<u4"),
+        ("thread", "<u2"),
+        ("launch", "<u2"),
     ]
 )
 LAUNCH = np.dtype(
@@ -131,7 +132,12 @@ class Library:
         self.symbols = read_symbols(self.path)
         calls.kh_begin.argtypes = (ctypes.c_uint64, ctypes.c_int, ctypes.c_double)
         calls.kh_region.argtypes = (ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int, ctypes.c_int)
-        for name in ("kh_events", "kh_launches", "kh_failure", "kh_library", "kh_anchor_address"):
+        if calls.kh_record_bytes() != EVENT.itemsize << 16 | TURN.itemsize:
+            raise RuntimeError(
+                f"{self.path.name} writes events of other sizes than the {EVENT.itemsize} and {TURN.itemsize} bytes "
+                "that are read here; `EVENT` and `TURN` must mirror `Event` and `Turn` of cuda/host/record.cpp"
+            )
+        for name in ("kh_events", "kh_turns", "kh_launches", "kh_failure", "kh_library", "kh_anchor_address"):
             getattr(calls, name).restype = ctypes.c_void_p
         calls.kh_assertion.restype = ctypes.c_char_p
 
@@ -153,10 +159,16 @@ class Library:
         return [text[i : i + 3] for i in range(0, len(text), 3)]
 
     def events(self) -> np.ndarray:
-        """A copy of what was recorded since `kh_begin`."""
+        """What was recorded since `kh_begin`: the recorder's own memory, gone after `kh_forget_events`."""
+        return self._recorded(self.calls.kh_events, EVENT)
+
+    def turns(self) -> np.ndarray:
+        """Who made the events; the recorder's own memory, as for `events`."""
+        return self._recorded(self.calls.kh_turns, TURN)
+
+    def _recorded(self, call: Callable, kind: np.dtype) -> np.ndarray:
         count = ctypes.c_uint64()
-        start = self.calls.kh_events(ctypes.byref(count))
-        return _copy(start, count.value, EVENT)
+        return _view(call(ctypes.byref(count)), count.value, kind)
 
     def launches(self) -> np.ndarray:
         return _copy(self.calls.kh_launches(), self.calls.kh_launch_count(), LAUNCH)
@@ -197,11 +209,14 @@ def load(path: Path, shown: str) -> Library:
     return Library(path, shown)
 
 
-def _copy(start: int | None, count: int, kind: np.dtype) -> np.ndarray:
+def _view(start: int | None, count: int, kind: np.dtype) -> np.ndarray:
     if not count or not start:
         return np.empty(0, kind)
-    view = (ctypes.c_char * (count * kind.itemsize)).from_address(start)
-    return np.frombuffer(view, kind).copy()
+    return np.frombuffer((ctypes.c_char * (count * kind.itemsize)).from_address(start), kind)
+
+
+def _copy(start: int | None, count: int, kind: np.dtype) -> np.ndarray:
+    return _view(start, count, kind).copy()
 
 
 def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernels.trace.cuda_library import BARRIER, COMPARE_AND_SWAP, FENCE, WARP_OP, Library
 from kernels.trace.cuda_memory import DeviceBuffer
+from kernels.trace.cuda_records import Recorded, Rows
 from kernels.trace.cuda_translate import Function, Translation
 from kernels.trace.model import _COLUMNS, ATOMIC, Buffer, Launch, Trace
 from kernels.trace.order import Order
@@ -157,9 +158,7 @@ def assemble(
     """Reads everything that the library recorded."""
     from kernels.trace.cuda_verdicts import verdicts
 
-    events = library.events()
-    compares = events["kind"] == COMPARE_AND_SWAP
-    events["kind"][compares] = ATOMIC
+    recorded = Recorded(library.events(), library.turns())
     for number, size in enumerate(library.allocations()):
         regions.append(Region(f"allocation {number}", "global", size))
     records = library.launches()
@@ -168,37 +167,33 @@ def assemble(
             region.size = int(records["shared_bytes"].max())
     failure, lanes = library.failure(), library.lane_faults()
     launches = tuple(_launch(record, file, translation) for record in records)
-    where = [events["pc"], lanes[0]["pc"], failure[["pc", "last"]].tolist(), library.thread_states()[2]]
+    where = [recorded.events["pc"], lanes[0]["pc"], failure[["pc", "last"]].tolist(), library.thread_states()[2]]
     places = _distinct([np.asarray(part, np.uint32) for part in where])
     lines = library.lines(places[places > 0])
     sites = tuple(sorted({(file, line) for line in lines.values()} | {(file, 0)}))
     number_of = {line: i for i, (_, line) in enumerate(sites)}
     site_of = np.zeros(int(places.max(initial=0)) + 1, np.int32)
     site_of[places] = [number_of[lines.get(int(place), 0)] for place in places]
-    site = site_of[events["pc"]]
-
-    access = events["kind"] < BARRIER
-    touched = np.unique(events["region"][access]).tolist()
-    buffers, number_in, item = _buffers(regions, touched, events, translation, launches)
-    rows = events[access]
-    kept = np.flatnonzero(access)
-    region = rows["region"].astype(np.int64)
+    kinds = recorded.events["kind"]
+    rows = recorded.rows((kinds < BARRIER) | (kinds == COMPARE_AND_SWAP))
+    buffers, number_in, item = _buffers(regions, rows, translation, launches)
+    compares = rows.kind == COMPARE_AND_SWAP
     columns = {
-        "launch": rows["launch"],
-        "block": rows["block"],
-        "thread": rows["thread"],
-        "what": rows["kind"],
+        "launch": rows.turns("launch"),
+        "block": rows.turns("block"),
+        "thread": rows.turns("thread"),
+        "what": np.where(compares, np.int8(ATOMIC), rows.kind),
         "active": np.ones(len(rows), bool),
-        "buffer": number_in[region],
-        "element": rows["offset"] // item[region],
-        "size": rows["size"],
-        "interval": rows["interval"],
-        "sequence": kept,
-        "site": site[kept],
+        "buffer": number_in.astype(_COLUMNS["buffer"])[rows.region],
+        "element": rows.elements(item),
+        "size": rows.size,
+        "interval": rows.turns("interval"),
+        "sequence": rows.sequence,
+        "site": site_of[rows.pc],
     }
-    columns = {name: columns[name].astype(kind) for name, kind in _COLUMNS.items()}
-    steps = _steps(events, site, (events["kind"] == BARRIER) | (events["kind"] == WARP_OP))
-    fences = _steps(events, site, events["kind"] == FENCE)
+    columns = {name: columns[name].astype(dtype, copy=False) for name, dtype in _COLUMNS.items()}
+    steps = _steps(recorded, site_of, (kinds == BARRIER) | (kinds == WARP_OP))
+    fences = _steps(recorded, site_of, kinds == FENCE)
     stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
     return CudaTrace(
         launches,
@@ -210,18 +205,19 @@ def assemble(
         steps,
         stopped,
         tuple(others),
-        rows["warp_interval"].astype(np.int32),
+        rows.turns("warp_interval").astype(np.int32),
         fences,
-        compares[access],
+        compares,
     )
 
 
-def _steps(events: np.ndarray, site: np.ndarray, which: np.ndarray) -> dict[str, np.ndarray]:
+def _steps(recorded: Recorded, site_of: np.ndarray, which: np.ndarray) -> dict[str, np.ndarray]:
     """Events that are no access, as columns."""
-    names = {"launch": "launch", "block": "block", "thread": "thread", "interval": "interval", "what": "kind"}
-    names |= {"warp_interval": "warp_interval", "size": "size"}
-    columns = {name: events[field][which].astype(np.int64) for name, field in names.items()}
-    return columns | {"site": site[which], "sequence": np.flatnonzero(which)}
+    rows = recorded.rows(which)
+    columns = {name: rows.turns(name) for name in ("launch", "block", "thread", "interval", "warp_interval")}
+    columns |= {"what": rows.kind, "size": rows.size}
+    columns = {name: column.astype(np.int64) for name, column in columns.items()}
+    return columns | {"site": site_of[rows.pc], "sequence": rows.sequence}
 
 
 def _distinct(parts: list[np.ndarray]) -> np.ndarray:
@@ -242,16 +238,16 @@ def _launch(record: np.void, file: str, translation: Translation) -> Launch:
 
 def _buffers(
     regions: list[Region],
-    touched: list[int],
-    events: np.ndarray,
+    rows: Rows,
     translation: Translation,
     launches: tuple[Launch, ...],
 ) -> tuple[list[Buffer], np.ndarray, np.ndarray]:
     """Arguments, and whatever else was touched, as buffers; the buffer's number and item size for each region."""
+    touched = np.bincount(rows.region, minlength=len(regions)) > 0
     buffers: list[Buffer] = []
     number_in, item = np.zeros(len(regions) or 1, np.int64), np.ones(len(regions) or 1, np.int64)
     for number, region in enumerate(regions):
-        if region.buffer is None and number not in touched:
+        if region.buffer is None and not touched[number]:
             continue
         name = region.name
         if any(buffer.name == name for buffer in buffers):
@@ -263,15 +259,14 @@ def _buffers(
             strides = tuple(stride // array.itemsize for stride in array.strides)
             made = Buffer(name, array.itemsize, array.shape, strides, region.buffer.shift, "global", array.dtype.name)
         else:
-            made = _plain_buffer(name, number, region, events, translation)
+            made = _plain_buffer(name, number, region, rows, translation)
         number_in[number], item[number] = len(buffers), made.itemsize
         buffers.append(made)
     return buffers, number_in, item
 
 
-def _plain_buffer(name: str, number: int, region: Region, events: np.ndarray, translation: Translation) -> Buffer:
+def _plain_buffer(name: str, number: int, region: Region, rows: Rows, translation: Translation) -> Buffer:
     """A shared array or table: items as declared, or as the accesses show where the type is not a built-in one."""
-    rows = events[(events["region"] == number) & (events["kind"] < BARRIER)]
     size = region.size
     for array in translation.shared.get(region.name, []):
         itemsize = TYPES.get(array.type, 0)
@@ -285,5 +280,6 @@ def _plain_buffer(name: str, number: int, region: Region, events: np.ndarray, tr
             count = int(np.prod(extents, dtype=np.int64))
             if count > 0 and size % count == 0 and itemsize in (0, size // count):
                 return Buffer(name, size // count, tuple(extents), (), region.address, region.space, array.type)
-    itemsize = int(np.gcd.reduce([size, *rows["size"].tolist(), *np.abs(rows["offset"]).tolist()])) or 1
+    here = rows.region == number
+    itemsize = int(np.gcd.reduce(np.concatenate([[size], rows.size[here], rows.offset[here]]))) or 1
     return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space)
