@@ -16,21 +16,47 @@ from kernels.trace.model import KINDS, READ, shown_path
 
 if TYPE_CHECKING:
     from kernels.trace.model import Trace
-    from kernels.trace.order import Order
+    from kernels.trace.order import Ordered
     from kernels.trace.places import Buffer
 
 VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
+
+
+# What each kind of verdict says in one line; the kinds of a launch that could not go on stand last.
+VERDICTS = {
+    "out-of-bounds": "an access goes to an element that the buffer does not have",
+    "unwritten": "an element of the output is written by nobody",
+    "double-write": "two owners write one element, and nothing orders them",
+    "read-write-overlap": "one block reads what another block of the same launch writes",
+    "global-race": "two threads touch one element of global memory, and nothing orders them",
+    "shared-race": "two threads touch one element of shared memory between the same two barriers",
+    "read-before-written": "a thread reads shared memory that its block has not written yet",
+    "inactive-lane": "a shuffle reads from a lane that the mask leaves out",
+    "not-a-number": "a result is NaN where the reference has a number",
+    "wrong-value": "a result is further from the reference than rounding explains",
+    "barrier-divergence": "not every thread of a block reaches the same barrier",
+    "warp-divergence": "not every lane that a mask names reaches the warp operation",
+    "misaligned": "a wide access begins at an address that is not a multiple of its size",
+    "assertion": "the kernel's own check failed",
+    "too-long": "the kernel did not end in time",
+    "too-many-events": "the kernel made more accesses than a trace has room for",
+    "stack-overflow": "a thread ran out of stack",
+    "crash": "the processor stopped a thread",
+    "launch-refused": "the launch asks for more than a GPU has",
+}
 
 
 @dataclass(frozen=True)
 class Fault:
     """One verdict.
 
-    `kind` is "out-of-bounds", "double-write", "read-write-overlap", "global-race", "shared-race" or "unwritten"; a
-    CUDA trace adds its own, such as "barrier-divergence" and "misaligned" (see `kernels.trace.cuda_verdicts`).
-    `element` is the first offending element, `count` how many there are; `who` is its owner in words, `file` and
-    `line` where the access is written ("" and 0 where nobody holds the element). `cause` is the likely cause;
-    `sentence` says it all.
+    `kind` is one of `VERDICTS`. `element` is the first offending element, `count` how many there are; `who` is its
+    owner in words, `file` and `line` where the access is written ("" and 0 where nobody holds the element). `cause` is
+    the likely cause; `sentence` says it all.
+    `mask` is "on" where a Triton mask let the access happen, "off" where it held the element back (an unwritten one),
+    and "" where the language shows no masks or nobody held the element. `masked` says whether the access has a mask at
+    all: None where the trace cannot tell.
+    `explanation` is the key of what explains the verdict to a learner; left out, it is the kind.
     """
 
     kind: str
@@ -42,12 +68,19 @@ class Fault:
     line: int
     count: int
     cause: str
+    mask: str = ""
+    masked: bool | None = None
+    explanation: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.explanation:
+            object.__setattr__(self, "explanation", self.kind)
 
     def __str__(self) -> str:
         return self.sentence
 
 
-def faults(trace: Trace, outputs: Sequence[str] | None = None, order: Order | None = None) -> list[Fault]:
+def faults(trace: Trace, outputs: Sequence[str] | None = None, order: Ordered | None = None) -> list[Fault]:
     """All verdicts: out of bounds first, then races, then elements that nobody wrote.
 
     `outputs` names the buffers that must be written whole; left out, it is every global buffer that anyone writes.
@@ -76,6 +109,15 @@ def place_of(trace: Trace, row: int) -> tuple[str, str, int]:
     launch = trace.launches[column["launch"][row]]
     file, line = trace.sites[column["site"][row]]
     return launch.who(int(column["block"][row]), int(column["thread"][row])), file, line
+
+
+def mask_of(trace: Trace, row: int) -> dict[str, str | bool | None]:
+    """The fields `mask` and `masked` of a verdict on a row: the mask's state there, and whether there is a mask."""
+    column = trace.columns
+    if trace.launches[column["launch"][row]].language != "triton":
+        return {"mask": ""}
+    masked = trace.masks.get((int(column["site"][row]), int(column["what"][row])))
+    return {"mask": "on" if column["active"][row] else "off", "masked": masked}
 
 
 def shown_place(file: str, line: int) -> str:
@@ -112,7 +154,9 @@ def _out_of_bounds(wide: Trace, bad: Trace) -> list[Fault]:
         row = _nearest(bad, rows, buffer.extent)
         element, what = int(bad.columns["element"][row]), KINDS[bad.columns["what"][row]]
         who, file, line = place_of(bad, row)
-        all_on = bool(wide.columns["active"][_same_place(wide, bad, row)].all())
+        mask = mask_of(bad, row)
+        if mask.get("masked") is None and mask["mask"] and _switches_off(wide, bad, row):
+            mask["masked"] = True
         count = len(np.unique(elements))
         where = f"{buffer.name}[{element}]"
         if len(buffer.shape) != 1:
@@ -122,16 +166,16 @@ def _out_of_bounds(wide: Trace, bad: Trace) -> list[Fault]:
             cause = "an offset is negative: a subtraction without a guard, or 32-bit arithmetic that overflowed"
         elif element >= buffer.extent:
             last = f"the last element is {buffer.text(buffer.extent - 1)}" if buffer.extent else "it is empty"
-            cause = _mask_cause(bad, row, what, all_on, "the tail")
+            cause = _mask_cause(mask, what, "the tail")
         else:
             last = f"it is padding, behind {buffer.text(_before(buffer, element))}"
-            cause = f"{_mask_cause(bad, row, what, all_on, 'the end of a row')}, or the row stride is wrong"
+            cause = f"{_mask_cause(mask, what, 'the end of a row')}, or the row stride is wrong"
         rest = f" In all, {count} elements lie outside there ({spans(elements)})." if count > 1 else ""
         sentence = (
             f"{capital(who)} {VERBS[what]} {where}, which is out of bounds: {last}. "
             f"Line: {shown_place(file, line)}.{rest} Likely cause: {cause}."
         )
-        found.append(Fault("out-of-bounds", sentence, buffer.name, element, who, file, line, count, cause))
+        found.append(Fault("out-of-bounds", sentence, buffer.name, element, who, file, line, count, cause, **mask))
     return found
 
 
@@ -148,20 +192,23 @@ def _before(buffer: Buffer, element: int) -> int:
     return int(offsets[offsets < element].max())
 
 
-def _same_place(wide: Trace, bad: Trace, row: int) -> np.ndarray:
-    keep = np.ones(len(wide), bool)
+def _switches_off(wide: Trace, bad: Trace, row: int) -> bool:
+    """Whether a mask switched some element off in the same kind of access, on the same line."""
+    keep = ~wide.columns["active"]
     for name in ("launch", "site", "buffer", "what"):
-        keep &= wide.columns[name] == bad.columns[name][row]
-    return keep
+        keep = keep & (wide.columns[name] == bad.columns[name][row])
+    return bool(keep.any())
 
 
-def _mask_cause(trace: Trace, row: int, what: str, all_on: bool, where: str) -> str:
-    if trace.launches[trace.columns["launch"][row]].language != "triton":
+def _mask_cause(mask: dict, what: str, where: str) -> str:
+    if not mask["mask"]:
         return f"no bounds test, such as `if (i < n)`, guards {where}"
     call = {"read": "load", "write": "store", "atomic": "atomic"}[what]
-    if all_on:
+    if mask["masked"] is None:
         return f"the {call} on this line has no mask, or a mask that is true for {where}"
-    return f"the {call}'s mask on this line switches some elements off, but not all of {where}"
+    if not mask["masked"]:
+        return f"the {call} on this line has no mask, so nothing guards {where}"
+    return f"the {call} has a mask, and it is true for elements of {where}: it compares with the wrong bound"
 
 
 def capital(text: str) -> str:
@@ -188,13 +235,14 @@ def _unwritten(trace: Trace, good: Trace, outputs: Sequence[str] | None) -> list
         held = np.flatnonzero(off.columns["element"] == element)
         if len(held):
             who, file, line = place_of(off, held[0])
+            mask = {"mask": "off", "masked": True}
             cause = f"the store's mask of {who} switches it off ({shown_place(file, line)})"
         else:
-            who, file, line = "", "", 0
+            who, file, line, mask = "", "", 0, {}
             cause = "the grid is too small, or the step between owners is larger than what each one writes"
             if not any(launch.blocks for launch in trace.launches):
                 cause = "the grid is empty, so no program ran" if trace.launches else "no kernel was launched"
         which = f"{len(missing)} of {buffer.count} elements ({spans(missing)})" if len(missing) > 1 else "that element"
         sentence = f"{buffer.text(element)} is never written: nobody stores to {which}. Likely cause: {cause}."
-        found.append(Fault("unwritten", sentence, name, element, who, file, line, len(missing), cause))
+        found.append(Fault("unwritten", sentence, name, element, who, file, line, len(missing), cause, **mask))
     return found

@@ -73,13 +73,15 @@ class Trace:
     """The accesses of one or several launches, with the views that pages and verdicts are made of.
 
     `columns` maps each name of who/what/where/when to an array of equal length; `buffer` and `site` index `buffers`
-    and `sites` (file, line). Build one with `Recorder`.
+    and `sites` (file, line). `masks` says for a (site, kind of access), as numbers, whether the accesses have a mask;
+    what it lacks cannot be told. Build one with `Recorder`.
     """
 
     launches: tuple[Launch, ...]
     buffers: tuple[Buffer, ...]
     sites: tuple[tuple[str, int], ...]
     columns: dict[str, np.ndarray] = field(repr=False)
+    masks: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.columns["block"])
@@ -152,7 +154,8 @@ class Trace:
 
     def rows(self, keep: np.ndarray) -> Trace:
         """The rows that a boolean mask or an index array picks, in that order."""
-        return Trace(self.launches, self.buffers, self.sites, {k: v[keep] for k, v in self.columns.items()})
+        columns = {name: column[keep] for name, column in self.columns.items()}
+        return Trace(self.launches, self.buffers, self.sites, columns, masks=self.masks)
 
     def expanded(self) -> Trace:
         """The same accesses with one row an element: a `float4` read of 16 bytes becomes four rows of 4."""
@@ -306,6 +309,11 @@ class Recorder:
         self._parts.append({n: np.ravel(a).astype(t) for (n, t), a in zip(_COLUMNS.items(), arrays, strict=True)})
         if np.size(sequence):
             self._sequence = max(self._sequence, int(np.max(sequence)) + 1)
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number that the next operation gets."""
+        return self._sequence
 
     def trace(self) -> Trace:
         """The trace of everything added so far."""

@@ -1,13 +1,14 @@
-"""Which accesses of a CUDA launch are ordered: by the thread itself, by barriers, and by a fence with an atomic.
+"""Which accesses of a launch are ordered: by the thread or program itself, by barriers, and through atomics.
 
-The rule for fences is the release pattern of the PTX memory model (chapter "Memory Consistency Model" of the PTX
+The rule for CUDA's fences is the release pattern of the PTX memory model (chapter "Memory Consistency Model" of the PTX
 manual), as far as one run shows it: a thread writes, fences, and makes an atomic on some element; whoever makes an
 atomic on the same element later in that run may count on what was written before the fence. Barriers carry this on to
-the rest of a block.
+the rest of a block. In Triton the atomics themselves release and acquire: `sem="acq_rel"` unless a call says otherwise.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -18,8 +19,102 @@ from kernels.trace.model import ATOMIC, READ, WARP_SIZE, WRITE, Trace
 _NEVER = np.iinfo(np.int64).max
 
 
-class Order:
-    """The order of one trace's accesses, asked for by their `sequence`.
+class Ordered:
+    """What can tell whether of two accesses one is ordered before the other; see `Order` and `ProgramOrder`."""
+
+    has_fences = False
+
+    def is_compare(self, sequences: np.ndarray) -> np.ndarray:
+        """Which of these accesses are compare-and-swaps."""
+        raise NotImplementedError
+
+    def before(self, first: int, second: int) -> bool:
+        """Whether the access with sequence `first` is ordered before the later one with `second`, which clashes."""
+        raise NotImplementedError
+
+    def unordered(self, trace: Trace, rows: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Pairs of `rows`, which touch one element, that clash and that nothing orders; the earlier row first.
+
+        A write clashes with everything of another thread, an atomic with a read. Each access is held against the ones
+        since the last write only: what comes before that is ordered if everything else is.
+        """
+        write: int | None = None
+        since: dict[int, dict[tuple[int, int], int]] = {READ: {}, ATOMIC: {}}
+        columns = trace.columns
+        for row in rows[np.argsort(columns["sequence"][rows], kind="stable")].tolist():
+            what = int(columns["what"][row])
+            who = int(columns["block"][row]), int(columns["thread"][row])
+            against = {READ: (ATOMIC,), ATOMIC: (READ,), WRITE: (READ, ATOMIC)}[what]
+            earlier = [row_ for kind in against for whom, row_ in since[kind].items() if whom != who]
+            if write is not None and (columns["block"][write], columns["thread"][write]) != who:
+                earlier.append(write)
+            for other in earlier:
+                if not self.before(int(columns["sequence"][other]), int(columns["sequence"][row])):
+                    yield other, row
+            if what == WRITE:
+                write, since = row, {READ: {}, ATOMIC: {}}
+            else:
+                since[what][who] = row
+
+
+class ProgramOrder(Ordered):
+    """The order of a trace of Triton programs.
+
+    A program's own accesses are ordered. An atomic that releases makes known what its program did before it; whoever
+    makes an acquiring atomic on the same element later in that run may count on it, and may hand it on.
+    columns: those of the trace. semantics: for the sequence of each atomic "acquire", "release", "acq_rel" or
+    "relaxed". compares: the sequences of compare-and-swaps.
+    """
+
+    def __init__(self, columns: dict[str, np.ndarray], semantics: dict[int, str], compares: set[int]) -> None:
+        self._sequence, self._launch, self._block = (columns[name] for name in ("sequence", "launch", "block"))
+        self._compares = np.array(sorted(compares), np.int64)
+        self._atomics: list[tuple[int, int, int, set[tuple[int, int]], str]] = []
+        self._own: dict[tuple[int, int], list[int]] = {}
+        rows = np.flatnonzero((columns["what"] == ATOMIC) & columns["active"])
+        names = ("sequence", "launch", "block", "buffer", "element")
+        for sequence, launch, block, buffer, element in zip(*(columns[name][rows].tolist() for name in names)):
+            if self._atomics and self._atomics[-1][0] == sequence:
+                self._atomics[-1][3].add((buffer, element))
+                continue
+            semantic = semantics.get(sequence, "acq_rel")
+            self._atomics.append((sequence, launch, block, {(buffer, element)}, semantic))
+            if semantic in ("release", "acq_rel"):
+                self._own.setdefault((launch, block), []).append(sequence)
+        self.has_fences = bool(self._own)
+        self._heard = lru_cache(maxsize=4096)(self._find_heard)
+
+    def is_compare(self, sequences: np.ndarray) -> np.ndarray:
+        """See `Ordered`."""
+        return np.isin(sequences, self._compares)
+
+    def before(self, first: int, second: int) -> bool:
+        """See `Ordered`."""
+        a, b = (int(i) for i in np.searchsorted(self._sequence, (first, second)))
+        launch, one, other = int(self._launch[a]), int(self._block[a]), int(self._block[b])
+        if one == other:
+            return True
+        own = self._own.get((launch, one), [])
+        release = bisect_right(own, first)
+        if release == len(own):
+            return False
+        return self._heard(launch, one, own[release]).get(other, _NEVER) < second
+
+    def _find_heard(self, launch: int, block: int, release: int) -> dict[int, int]:
+        """From when on each program knows what `block` did before its atomic with sequence `release`."""
+        heard, told = {block: release}, set()
+        for sequence, where, who, places, semantic in self._atomics:
+            if sequence < release or where != launch:
+                continue
+            if who not in heard and semantic in ("acquire", "acq_rel") and not told.isdisjoint(places):
+                heard[who] = sequence
+            if who in heard and semantic in ("release", "acq_rel"):
+                told |= places
+        return heard
+
+
+class Order(Ordered):
+    """The order of one CUDA trace's accesses, asked for by their `sequence`.
 
     columns: those of the trace, one row an access as it was made (not expanded), ascending in sequence.
     warp_intervals: for each row, the `__syncwarp` calls since the last barrier. fences: columns launch, block, thread,
@@ -53,30 +148,6 @@ class Order:
     def is_compare(self, sequences: np.ndarray) -> np.ndarray:
         """Which of these accesses are compare-and-swaps."""
         return self._compares[np.searchsorted(self._sequence, sequences)]
-
-    def unordered(self, trace: Trace, rows: np.ndarray) -> Iterator[tuple[int, int]]:
-        """Pairs of `rows`, which touch one element, that clash and that nothing orders; the earlier row first.
-
-        A write clashes with everything of another thread, an atomic with a read. Each access is held against the ones
-        since the last write only: what comes before that is ordered if everything else is.
-        """
-        write: int | None = None
-        since: dict[int, dict[tuple[int, int], int]] = {READ: {}, ATOMIC: {}}
-        columns = trace.columns
-        for row in rows[np.argsort(columns["sequence"][rows], kind="stable")].tolist():
-            what = int(columns["what"][row])
-            who = int(columns["block"][row]), int(columns["thread"][row])
-            against = {READ: (ATOMIC,), ATOMIC: (READ,), WRITE: (READ, ATOMIC)}[what]
-            earlier = [row_ for kind in against for whom, row_ in since[kind].items() if whom != who]
-            if write is not None and (columns["block"][write], columns["thread"][write]) != who:
-                earlier.append(write)
-            for other in earlier:
-                if not self.before(int(columns["sequence"][other]), int(columns["sequence"][row])):
-                    yield other, row
-            if what == WRITE:
-                write, since = row, {READ: {}, ATOMIC: {}}
-            else:
-                since[what][who] = row
 
     def before(self, first: int, second: int) -> bool:
         """Whether the access with sequence `first` is ordered before the later one with `second`, which clashes."""

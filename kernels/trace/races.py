@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.trace.faults import VERBS, Fault, capital, place_of, shown_place, spans
+from kernels.trace.faults import VERBS, Fault, capital, mask_of, place_of, shown_place, spans
 from kernels.trace.model import ATOMIC, KINDS, READ, WARP_SIZE, WRITE
 
 if TYPE_CHECKING:
     from kernels.trace.model import Trace
-    from kernels.trace.order import Order
+    from kernels.trace.order import Ordered
 
 
-def races(good: Trace, order: Order | None = None) -> list[Fault]:
+def races(good: Trace, order: Ordered | None = None) -> list[Fault]:
     """Double writes, reads of what another block writes, and races within a block.
 
     `good` holds accesses inside their buffers, one row an element; `order` knows what fences and atomics order.
@@ -24,6 +24,7 @@ def races(good: Trace, order: Order | None = None) -> list[Fault]:
     return [
         *_double_writes(good, fences),
         *_overlaps(good, fences),
+        *_atomics_and_plain(good, order),
         *_within(good, "global", order),
         *_within(good, "shared", order),
     ]
@@ -99,7 +100,7 @@ def _more(elements: np.ndarray) -> str:
     return f" The same happens to {count} elements in all ({spans(elements)})." if count > 1 else ""
 
 
-def _pair(trace: Trace, rows: np.ndarray, person: str, order: Order | None) -> np.ndarray | None:
+def _pair(trace: Trace, rows: np.ndarray, person: str, order: Ordered | None) -> np.ndarray | None:
     """Of plain writes to one element two by different blocks or threads, or None where fences order them all."""
     if order is None:
         return np.array(_two(trace, rows, person))
@@ -107,7 +108,7 @@ def _pair(trace: Trace, rows: np.ndarray, person: str, order: Order | None) -> n
     return next((np.array(pair) for pair in order.unordered(trace, rows) if people[pair[0]] != people[pair[1]]), None)
 
 
-def _double_writes(good: Trace, order: Order | None) -> list[Fault]:
+def _double_writes(good: Trace, order: Ordered | None) -> list[Fault]:
     """Plain writes to one global element by different blocks, or by different threads between two barriers."""
     found = []
     writes = good.select(what="write", space="global")
@@ -127,12 +128,23 @@ def _double_writes(good: Trace, order: Order | None) -> list[Fault]:
                 f"Line: {shown_place(file, line)}.{_more(elements)} Likely cause: {cause}."
             )
             found.append(
-                Fault("double-write", sentence, buffer, element, other, file, line, len(np.unique(elements)), cause)
+                Fault(
+                    "double-write",
+                    sentence,
+                    buffer,
+                    element,
+                    other,
+                    file,
+                    line,
+                    len(np.unique(elements)),
+                    cause,
+                    **mask_of(writes, second),
+                )
             )
     return found
 
 
-def _overlaps(good: Trace, order: Order | None) -> list[Fault]:
+def _overlaps(good: Trace, order: Ordered | None) -> list[Fault]:
     """Global elements that one block reads and another block of the same launch writes."""
     found = []
     plain = good.select(space="global")
@@ -155,13 +167,58 @@ def _overlaps(good: Trace, order: Order | None) -> list[Fault]:
             f"({shown_place(file_2, line_2)}) in the same launch, "
             f"so the value read depends on which runs first.{_more(elements)} Likely cause: {cause}."
         )
-        found.append(
-            Fault("read-write-overlap", sentence, buffer, element, who, file, line, len(np.unique(elements)), cause)
-        )
+        count, mask = len(np.unique(elements)), mask_of(plain, read)
+        found.append(Fault("read-write-overlap", sentence, buffer, element, who, file, line, count, cause, **mask))
     return found
 
 
-def _reader_and_writer(trace: Trace, rows: np.ndarray, order: Order | None) -> np.ndarray | None:
+def _atomics_and_plain(good: Trace, order: Ordered | None) -> list[Fault]:
+    """Global elements that one block updates by atomics while another reads or writes them plainly."""
+    found = []
+    keys = ("launch", "buffer", "element")
+    rows = good.select(space="global")
+    kinds = [rows.columns["what"] == kind for kind in (ATOMIC, READ, WRITE)]
+    rows = _where(rows, keys, [[kinds[0], kinds[1]], [kinds[0], kinds[2]]])
+    groups = [pair for group in _mixed(rows, keys, "block") if (pair := _atomic_and_plain(rows, group, order))]
+    for (plain, atomic), elements in _first_per_buffer(rows, [np.array(pair) for pair in groups]):
+        buffer, element, text = _name(rows, plain)
+        (who, file, line), (other, file_2, line_2) = place_of(rows, plain), place_of(rows, atomic)
+        does = KINDS[rows.columns["what"][plain]]
+        cause = (
+            "the element is set to its first value in the launch that updates it: set it before the launch"
+            if does == "write"
+            else "the sum is read before all blocks have added to it: read it in a second launch, "
+            "or let the last block read it, found by a counter that is itself updated by atomics"
+        )
+        sentence = (
+            f"{capital(who)} {VERBS[does]} {text} by a plain access ({shown_place(file, line)}) while {other} updates "
+            f"it by an atomic ({shown_place(file_2, line_2)}) in the same launch, and nothing orders the two."
+            f"{_more(elements)} Likely cause: {cause}."
+        )
+        count, mask = len(np.unique(elements)), mask_of(rows, plain)
+        found.append(Fault("global-race", sentence, buffer, element, who, file, line, count, cause, **mask))
+    return found
+
+
+def _atomic_and_plain(trace: Trace, rows: np.ndarray, order: Ordered | None) -> tuple[int, int] | None:
+    """A plain access and an atomic by different blocks among the rows of one element, or None where all are ordered."""
+    what, block = trace.columns["what"], trace.columns["block"]
+    guesses = _guesses(trace, rows, order)
+    if order is not None and order.has_fences:
+        for pair in order.unordered(trace, rows):
+            plain, atomic = sorted(pair, key=lambda row: what[row] == ATOMIC)
+            if block[plain] != block[atomic] and what[plain] != ATOMIC == what[atomic] and plain not in guesses:
+                return plain, atomic
+        return None
+    atomics = rows[what[rows] == ATOMIC]
+    for plain in rows[what[rows] != ATOMIC].tolist():
+        others = atomics[block[atomics] != block[plain]]
+        if len(others) and plain not in guesses:
+            return plain, int(others[0])
+    return None
+
+
+def _reader_and_writer(trace: Trace, rows: np.ndarray, order: Ordered | None) -> np.ndarray | None:
     """A read and a write by different blocks among the rows of one element, or None."""
     what, block = trace.columns["what"], trace.columns["block"]
     if order is not None:
@@ -181,7 +238,7 @@ def _reader_and_writer(trace: Trace, rows: np.ndarray, order: Order | None) -> n
 _WITHIN = ("launch", "buffer", "element", "block", "interval")
 
 
-def _within(good: Trace, space: str, order: Order | None) -> list[Fault]:
+def _within(good: Trace, space: str, order: Ordered | None) -> list[Fault]:
     """Elements that two threads of a block touch between the same two barriers, one of them by a plain write, or one by
     an atomic while the other reads. Two writes to global memory are a double write, and not named again."""
     found = []
@@ -207,7 +264,7 @@ def _within(good: Trace, space: str, order: Order | None) -> list[Fault]:
     return found
 
 
-def _clash(trace: Trace, rows: np.ndarray, space: str, order: Order | None) -> np.ndarray | None:
+def _clash(trace: Trace, rows: np.ndarray, space: str, order: Ordered | None) -> np.ndarray | None:
     """The write (or atomic) and the other access of a race among the rows of one element, or None."""
     what, thread = trace.columns["what"], trace.columns["thread"]
     pairs = list(_clashes(trace, rows, order))
@@ -222,7 +279,7 @@ def _clash(trace: Trace, rows: np.ndarray, space: str, order: Order | None) -> n
     return np.array((apart or of_first)[0])
 
 
-def _clashes(trace: Trace, rows: np.ndarray, order: Order | None) -> Iterator[tuple[int, int]]:
+def _clashes(trace: Trace, rows: np.ndarray, order: Ordered | None) -> Iterator[tuple[int, int]]:
     """Pairs of different threads: first a write, or an atomic where the other reads. Enough of them to choose from."""
     what, thread = trace.columns["what"], trace.columns["thread"]
     guesses = _guesses(trace, rows, order)
@@ -241,12 +298,13 @@ def _clashes(trace: Trace, rows: np.ndarray, order: Order | None) -> Iterator[tu
                 break
 
 
-def _guesses(trace: Trace, rows: np.ndarray, order: Order | None) -> set[int]:
+def _guesses(trace: Trace, rows: np.ndarray, order: Ordered | None) -> set[int]:
     """Reads whose thread checks the value by a compare-and-swap later: it may be out of date."""
     if order is None:
         return set()
-    what, thread = trace.columns["what"], trace.columns["thread"]
+    what, thread, block = (trace.columns[name] for name in ("what", "thread", "block"))
     atomics = rows[what[rows] == ATOMIC]
     checks = atomics[order.is_compare(trace.columns["sequence"][atomics])]
-    last = {int(thread[row]): int(row) for row in checks}
-    return {int(row) for row in rows[what[rows] == READ] if last.get(int(thread[row]), -1) > row}
+    last = {(int(block[row]), int(thread[row])): int(row) for row in checks}
+    reads = rows[what[rows] == READ].tolist()
+    return {row for row in reads if last.get((int(block[row]), int(thread[row])), -1) > row}

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +33,25 @@ class TritonTrace(Trace):
     """A trace of Triton programs; everything of `Trace`, and:
 
     `clashes` lists elements to which one store of one program wrote different values: (launch, block, buffer, element,
-    site), each as a number.
+    site), each as a number. `semantics` gives the memory order of each atomic by its sequence, `compares` the sequences
+    of compare-and-swaps.
     """
 
     clashes: tuple[tuple[int, int, int, int, int], ...] = ()
+    semantics: dict[int, str] = field(default_factory=dict, repr=False)
+    compares: frozenset[int] = frozenset()
 
     def faults(self, outputs: Sequence[str] | None = None) -> list:
         """Verdicts as of every trace; a store whose lanes write different values to one element is a double write.
 
+        What one program did before an atomic is ordered before what another does after an atomic on the same element.
+
         Lanes that store equal values to one element are no fault: the result is the same whichever comes last.
         """
-        found = super().faults(outputs)
+        from kernels.trace.faults import faults
+        from kernels.trace.order import ProgramOrder
+
+        found = faults(self, outputs, ProgramOrder(self.columns, self.semantics, self.compares))
         first = sum(fault.kind == "out-of-bounds" for fault in found)
         return found[:first] + self._stores_that_clash() + found[first:]
 
@@ -90,7 +98,16 @@ def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> Tr
     with session.hooked():
         launch()
     trace = session.recorder.trace()
-    return TritonTrace(trace.launches, trace.buffers, trace.sites, trace.columns, tuple(session.clashes))
+    return TritonTrace(
+        trace.launches,
+        trace.buffers,
+        trace.sites,
+        trace.columns,
+        tuple(session.clashes),
+        session.semantics,
+        frozenset(session.compares),
+        masks=session.masks,
+    )
 
 
 def _check(launch: object, buffers: object) -> None:
@@ -153,6 +170,9 @@ class _Session:
         self.launch = -1
         self.nowhere = -1
         self.clashes: list[tuple[int, int, int, int, int]] = []
+        self.masks: dict[tuple[int, int], bool] = {}
+        self.semantics: dict[int, str] = {}
+        self.compares: set[int] = set()
         for name, tensor in buffers.items():
             self._add_region(name, tensor)
 
@@ -258,20 +278,25 @@ class _Memory:
         return getattr(self._real, name)
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
-        real, safe = self._note(READ, pointers, mask, np.dtype(dtype).itemsize)
+        real, safe = self._note(READ, pointers, mask, np.dtype(dtype).itemsize, _masked())
         return self._real.load(real, safe, other, dtype)
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
-        real, safe = self._note(WRITE, pointers, mask, np.asarray(values).dtype.itemsize)
+        real, safe = self._note(WRITE, pointers, mask, np.asarray(values).dtype.itemsize, _masked())
         self._note_clashes(real, np.asarray(values), safe)
         return self._real.store(real, values, safe)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
+        sequence = self._session.recorder.next_sequence
+        self._session.semantics[sequence] = _semantic(order)
         real, safe = self._note(ATOMIC, pointers, mask, np.asarray(values).dtype.itemsize)
         return self._real.atomic_rmw(operation, real, values, safe, order)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
-        real, safe = self._note(ATOMIC, pointers, True, np.asarray(values).dtype.itemsize)
+        sequence = self._session.recorder.next_sequence
+        self._session.semantics[sequence] = _semantic(order)
+        self._session.compares.add(sequence)
+        real, safe = self._note(ATOMIC, pointers, True, np.asarray(values).dtype.itemsize, False)
         if safe.all():
             return self._real.atomic_cas(real, expected, values, order)
         result = np.zeros_like(values)  # compare-and-swap has no mask: only the elements inside go through
@@ -280,7 +305,9 @@ class _Memory:
             result[safe] = self._real.atomic_cas(real[safe], expected, values, order)
         return result
 
-    def _note(self, what: int, pointers: Any, mask: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+    def _note(
+        self, what: int, pointers: Any, mask: Any, size: int, masked: bool | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Records one operation; returns real addresses and the mask without the elements that lie outside."""
         pointers = np.asarray(pointers, np.uint64)
         mask = np.broadcast_to(np.asarray(mask, bool), pointers.shape)
@@ -307,6 +334,9 @@ class _Memory:
         keep = buffer >= 0
         safe &= on
         if len(flat):
+            site = session.recorder.site(*_kernel_line())
+            if masked is not None:
+                session.masks[site, what] = masked or session.masks.get((site, what), False)
             session.recorder.add(
                 launch=session.launch,
                 block=self._program(),
@@ -314,7 +344,7 @@ class _Memory:
                 buffer=buffer[keep],
                 element=element[keep],
                 size=size,
-                site=session.recorder.site(*_kernel_line()),
+                site=site,
                 active=on[keep],
             )
         return real.astype(np.uint64).reshape(pointers.shape), safe.reshape(pointers.shape)
@@ -349,6 +379,23 @@ class _Memory:
         if session.nowhere < 0:
             session.nowhere = session.recorder.buffer(Buffer(_NOWHERE, 1, (0,)))
         return session.nowhere
+
+
+def _masked() -> bool | None:
+    """Whether the load or store that is being made has a mask: the interpreter gives one to those without.
+
+    None where its functions are not called what they are called in Triton 3.6, so that nothing can be told.
+    """
+    masker, caller = sys._getframe(2), sys._getframe(3)
+    if masker.f_code.co_name not in ("create_masked_load", "create_masked_store"):
+        return None
+    return caller.f_code.co_name not in ("create_load", "create_store")
+
+
+def _semantic(order: Any) -> str:
+    """The memory order that the interpreter was given, as Triton's `sem` spells it."""
+    name = str(getattr(order, "name", order)).rpartition(".")[2].lower()
+    return "acq_rel" if name == "acquire_release" else name
 
 
 def _kernel_line() -> tuple[str, int]:
