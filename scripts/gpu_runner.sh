@@ -15,7 +15,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
-ALL_STEPS=(env tests portfolio sanitizer bench pages verify site)
+ALL_STEPS=(env tests portfolio sanitizer trace bench pages verify site)
 PYTHON=${PYTHON:-.venv/bin/python}
 RECORDS_OUT=${RECORDS_OUT:-build/gpu-records}
 ITERS=${ITERS:-50}
@@ -206,6 +206,12 @@ step_sanitizer() {
   part "racecheck over cuda_portfolio" 420 "$SANITIZER" --tool racecheck --error-exitcode 97 build/cuda_portfolio --test-only
 }
 
+# What the kernels really access, and what the hardware counts: the records that the host's trace is compared with.
+step_trace() {
+  SHOW=12 part "gpu_trace" 240 "$PYTHON" scripts/gpu_trace.py
+  SHOW=12 part "gpu_counters" 240 "$PYTHON" scripts/gpu_counters.py
+}
+
 step_bench() {
   local gpu
   gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
@@ -274,6 +280,7 @@ for step in "${STEPS[@]}"; do
     tests) step_tests ;;
     portfolio) step_portfolio ;;
     sanitizer) step_sanitizer ;;
+    trace) step_trace ;;
     bench) step_bench ;;
     pages) step_pages ;;
     verify) step_verify ;;

@@ -96,20 +96,28 @@ def requests(trace: Trace) -> list[Request]:
     same kind and size of access. A thread's first pass through a line meets the other lanes' first pass.
     """
     trace = trace.select(active=True)
-    column = trace.columns
     if not len(trace):
         return []
-    shape = [column[name] for name in ("launch", "block", "site", "buffer", "what", "size")]
-    threads = column["thread"] >= 0
-    turn = np.where(threads, _rank([*shape, column["thread"]], column["sequence"]), column["sequence"])
-    keys = np.stack([*shape, trace.warps, turn], axis=1)
-    _, group = np.unique(keys, axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    column, threads, group = trace.columns, trace.columns["thread"] >= 0, groups(trace)
     order = np.lexsort((column["thread"], column["element"] * ~threads, group))
     edges = np.flatnonzero(np.diff(group[order])) + 1
     found = [(int(column["sequence"][rows].min()), rows) for rows in np.split(order, edges)]
     found.sort(key=lambda item: item[0])
     return [_request(trace, rows) for _, rows in found]
+
+
+def groups(trace: Trace) -> np.ndarray:
+    """For each row of a trace with active rows alone, the number of the request that it is part of, from 0."""
+    column = trace.columns
+    shape = [column[name] for name in ("launch", "block", "site", "buffer", "what", "size")]
+    threads = column["thread"] >= 0
+    turn = np.where(threads, _rank([*shape, column["thread"]], column["sequence"]), column["sequence"])
+    keys = np.stack([*shape, trace.warps, turn], axis=1)
+    order = np.lexsort(keys.T)
+    change = np.append(False, (np.diff(keys[order], axis=0) != 0).any(axis=1))
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(change)
+    return found
 
 
 def _request(trace: Trace, rows: np.ndarray) -> Request:

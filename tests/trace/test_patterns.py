@@ -1,4 +1,4 @@
-"""The four pattern kernels of cuda/patterns.cu: the right result for ragged matrices, and the cost each is there to show."""
+"""The four kernels of cuda/patterns.cu: right results for ragged matrices, and the cost that each is there to show."""
 
 import numpy as np
 import pytest
