@@ -24,6 +24,7 @@ import numpy as np
 from kernels.trace.places import WARP_SIZE, Buffer, Launch
 
 if TYPE_CHECKING:
+    from kernels.trace.advice import Advice
     from kernels.trace.faults import Fault
     from kernels.trace.requests import Request
 
@@ -270,6 +271,12 @@ class Trace:
         from kernels.trace.faults import faults
 
         return faults(self, outputs)
+
+    def advice(self) -> list[Advice]:
+        """What is right and slow: uncoalesced accesses and bank conflicts, worst first; see `kernels.trace.advice`."""
+        from kernels.trace.advice import advice
+
+        return advice(self)
 
 
 class Recorder:
