@@ -75,7 +75,7 @@ class Rows:
         first = self._recorded.turns["first"].astype(np.int64)
         if self._which is None:
             return np.diff(first, append=len(self._recorded.events))
-        before = np.zeros(len(self._recorded.events) + 1, np.int64)
+        before = np.zeros(len(self._recorded.events) + 1, np.int64)  # rows in front of each event
         before[self._which + 1] = 1
         np.cumsum(before, out=before)
         return np.diff(before[first], append=len(self))
@@ -83,6 +83,6 @@ class Rows:
     def turns(self, name: str) -> np.ndarray:
         """What the turns say about the rows, int32: `launch`, `block`, `thread`, `interval` or `warp_interval`."""
         values = self._recorded.turns[name].astype(np.int32)
-        if not values.any():
+        if not len(self) or not values.any():
             return np.zeros(len(self), np.int32)
         return np.repeat(values, self._counts)

@@ -11,6 +11,7 @@ from kernels.trace.cuda_library import BARRIER, COMPARE_AND_SWAP, FENCE, WARP_OP
 from kernels.trace.cuda_memory import DeviceBuffer
 from kernels.trace.cuda_records import Recorded, Rows
 from kernels.trace.cuda_translate import Function, Translation
+from kernels.trace.keys import differs, group_numbers
 from kernels.trace.model import _COLUMNS, ATOMIC, Buffer, Launch, Trace
 from kernels.trace.order import Order
 from kernels.trace.requests import Request
@@ -135,13 +136,8 @@ class CudaTrace(Trace):
         wide = marked.expanded()
         column = dict(wide.columns)
         synced = column.pop("synced")
-        keys = [column[name] for name in ("launch", "buffer", "element", "block", "interval")]
-        _, group = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
-        group, warp = group.reshape(-1), wide.warps
-        low, high = np.full(group.max() + 1, 1 << 30), np.full(group.max() + 1, -1)
-        np.minimum.at(low, group, warp)
-        np.maximum.at(high, group, warp)
-        alone = (low == high)[group]
+        group, groups = group_numbers([column[name] for name in ("launch", "buffer", "element", "block", "interval")])
+        alone = ~differs(group, groups, wide.warps)[group]
         interval = column["interval"].astype(np.int64) << 16 | np.where(alone, synced, 0)
         return Trace(self.launches, self.buffers, self.sites, column | {"interval": interval})
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernels.trace.cuda_library import AT_BARRIER, AT_WARP_OP, COMPARE_AND_SWAP, RETURNED, STOPS, Library
 from kernels.trace.faults import VERBS, Fault, capital, spans
+from kernels.trace.keys import group_numbers
 from kernels.trace.model import ATOMIC, KINDS, WARP_SIZE, WRITE, Launch, Trace, shown_path
 
 if TYPE_CHECKING:
@@ -244,10 +245,8 @@ def unset_reads(trace: Trace) -> list[Fault]:
     if not len(rows):
         return []
     column = rows.columns
-    keys = np.stack([column[name] for name in ("launch", "block", "buffer", "element")], axis=1)
-    _, group = np.unique(keys, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    written = np.full(group.max() + 1, np.iinfo(np.int64).max)
+    group, groups = group_numbers([column[name] for name in ("launch", "block", "buffer", "element")])
+    written = np.full(groups, np.iinfo(np.int64).max)
     writes = column["what"] == WRITE
     np.minimum.at(written, group[writes], column["sequence"][writes])
     early = np.flatnonzero(~writes & (column["sequence"] < written[group]))

@@ -155,6 +155,10 @@ class Trace:
 
     def rows(self, keep: np.ndarray) -> Trace:
         """The rows that a boolean mask or an index array picks, in that order."""
+        if keep.dtype == bool:
+            keep = np.flatnonzero(keep)  # found once, not for every column
+            if len(keep) == len(self):
+                return Trace(self.launches, self.buffers, self.sites, dict(self.columns), masks=self.masks)
         columns = {name: column[keep] for name, column in self.columns.items()}
         return Trace(self.launches, self.buffers, self.sites, columns, masks=self.masks)
 

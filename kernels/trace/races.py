@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.trace.faults import VERBS, Fault, capital, mask_of, place_of, shown_place, spans
+from kernels.trace.keys import differs, group_numbers, has
 from kernels.trace.model import ATOMIC, KINDS, READ, WARP_SIZE, WRITE
 
 if TYPE_CHECKING:
@@ -38,19 +39,20 @@ def _name(trace: Trace, row: int) -> tuple[str, int, str]:
 
 def _mixed(trace: Trace, keys: Sequence[str], person: str) -> list[np.ndarray]:
     """Groups of rows with equal keys in which `person` takes more than one value; found without a loop over groups."""
-    if not len(trace):
+    number, total = group_numbers([trace.columns[name] for name in keys])
+    mixed = differs(number, total, trace.columns[person])
+    rows = np.flatnonzero(mixed[number])
+    if not len(rows):
         return []
-    columns = [trace.columns[name] for name in keys]
-    order = np.lexsort(columns[::-1])
-    change = np.ones(len(order), bool)
-    change[1:] = False
-    for column in columns:
-        change[1:] |= np.diff(column[order]) != 0
-    starts = np.flatnonzero(change)
-    people = trace.columns[person][order]
-    differs = np.minimum.reduceat(people, starts) != np.maximum.reduceat(people, starts)
-    ends = np.append(starts[1:], len(order))
-    return [np.sort(order[a:b]) for a, b in zip(starts[differs], ends[differs], strict=True)]
+    order = np.argsort(number[rows], kind="stable")
+    edges = np.flatnonzero(np.diff(number[rows][order])) + 1
+    return np.split(rows[order], edges)
+
+
+def _shared_between(trace: Trace, person: str) -> Trace:
+    """Only the rows of elements that more than one of these people touch, at any time: most have one owner."""
+    number, total = group_numbers([trace.columns[name] for name in ("launch", "buffer", "element")])
+    return trace.rows(differs(number, total, trace.columns[person])[number])
 
 
 def _contended(trace: Trace, keys: Sequence[str]) -> Trace:
@@ -66,18 +68,11 @@ def _where_written(trace: Trace, keys: Sequence[str]) -> Trace:
 
 def _where(trace: Trace, keys: Sequence[str], choices: list[list[np.ndarray]]) -> Trace:
     """Only the rows whose keys are found in every mask of one of the choices."""
-    if not len(trace):
-        return trace
-    order = np.lexsort([trace.columns[name] for name in reversed(keys)])
-    change = np.ones(len(order), bool)
-    change[1:] = False
-    for name in keys:
-        change[1:] |= np.diff(trace.columns[name][order]) != 0
-    starts = np.flatnonzero(change)
-    kept = np.zeros(len(starts), bool)
+    number, total = group_numbers([trace.columns[name] for name in keys])
+    kept = np.zeros(total, bool)
     for masks in choices:
-        kept |= np.logical_and.reduce([np.logical_or.reduceat(mask[order], starts) for mask in masks])
-    return trace.rows(np.sort(order[kept[np.cumsum(change) - 1]]))
+        kept |= np.logical_and.reduce([has(number, total, mask) for mask in masks])
+    return trace.rows(kept[number])
 
 
 def _first_per_buffer(trace: Trace, groups: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -112,6 +107,9 @@ def _double_writes(good: Trace, order: Ordered | None) -> list[Fault]:
     """Plain writes to one global element by different blocks, or by different threads between two barriers."""
     found = []
     writes = good.select(what="write", space="global")
+    number, total = group_numbers([writes.columns[name] for name in ("launch", "buffer", "element")])
+    several = differs(number, total, writes.columns["block"]) | differs(number, total, writes.columns["thread"])
+    writes = writes.rows(several[number])  # most elements have one writer
     across = _mixed(writes, ("launch", "buffer", "element"), "block")
     within = _mixed(writes, ("launch", "buffer", "element", "block", "interval"), "thread")
     for person, groups in (("block", across), ("thread", within)):
@@ -242,7 +240,7 @@ def _within(good: Trace, space: str, order: Ordered | None) -> list[Fault]:
     """Elements that two threads of a block touch between the same two barriers, one of them by a plain write, or one by
     an atomic while the other reads. Two writes to global memory are a double write, and not named again."""
     found = []
-    rows = _contended(good.select(space=space), _WITHIN)
+    rows = _contended(_shared_between(good.select(space=space), "thread"), _WITHIN)
     pairs = [
         pair for group in _mixed(rows, _WITHIN, "thread") if (pair := _clash(rows, group, space, order)) is not None
     ]
