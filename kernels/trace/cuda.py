@@ -118,7 +118,7 @@ def _read(source: str | Path, replace: Mapping[str, str] | None) -> tuple[str, s
 
 
 def _load(
-    name: str, kernel: bool, source: str | Path, replace: Mapping[str, str] | None
+    name: str, kernel: bool, source: str | Path, replace: Mapping[str, str] | None, traced: bool = True
 ) -> tuple[cuda_library.Library, Translation, int, Path]:
     text, shown, path = _read(source, replace)
     translation = translate(text, shown, name)
@@ -130,7 +130,7 @@ def _load(
         raise KeyError(
             f"{shown} has no {what} {name!r} that can be called from outside; it has: {', '.join(names) or 'none'}"
         )
-    library = cuda_build.build(translation.text, shown, path.parent)
+    library = cuda_build.build(translation.text, shown, path.parent, traced)
     return cuda_library.load(library, shown), translation, number, path
 
 

@@ -68,6 +68,11 @@ class HostCompiler:
         return (*_COMMON, *_KERNELS, *(_KERNELS_GCC if self.family == "g++" else _KERNELS_CLANG))
 
     @property
+    def plain_flags(self) -> tuple[str, ...]:
+        """For kernels that nobody records: to know what recording costs."""
+        return (*_COMMON, "-w", "-O2", "-fno-strict-aliasing", "-fwrapv")
+
+    @property
     def runtime_flags(self) -> tuple[str, ...]:
         return (*_COMMON, "-O2")
 
@@ -147,14 +152,16 @@ def _key(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:20]
 
 
-def build(text: str, shown: str, include: Path | None = None) -> Path:
+def build(text: str, shown: str, include: Path | None = None, traced: bool = True) -> Path:
     """The shared library of a translated source, compiled if it is not there yet.
 
     `shown` is the name that the debug information gives the source, relative to nothing. `include` is the folder of the
-    original, for its own headers. The library's name is a hash of the text, the headers beside it,
-    the shim, the compiler's version and the flags. CompileFailed with the compiler's first errors.
+    original, for its own headers. Where `traced` is False, no access is recorded. The library's name is a hash of the
+    text, the headers beside it, the shim, the compiler's version and the flags. CompileFailed with the compiler's first
+    errors.
     """
     compiler = host_compiler()
+    flags = compiler.kernel_flags if traced else compiler.plain_flags
     folder = build_folder()
     shim = host_sources()
     headers = _digest(sorted(shim.glob("*.h")))
@@ -167,7 +174,7 @@ def build(text: str, shown: str, include: Path | None = None) -> Path:
         *runtime,
         compiler.family,
         compiler.version,
-        compiler.kernel_flags,
+        flags,
         os.uname().machine,
     )
     library = folder / f"{key}.so"
@@ -183,7 +190,7 @@ def build(text: str, shown: str, include: Path | None = None) -> Path:
             copy.write_text(text, encoding="utf-8")
             # nvcc includes its run-time header without being asked, and so does this.
             found = [f"-I{shim}", "-include", "cuda_runtime.h", *([f"-I{include}"] if include else [])]
-            _run([compiler.path, *compiler.kernel_flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
+            _run([compiler.path, *flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
             objects = [str(folder / item) for item in runtime]
             _run([compiler.path, "-shared", "-Wl,-Bsymbolic", "kernels.o", *objects, "-lrt", "-o", "library.so"], work)
             (work / "library.so").replace(library)

@@ -6,7 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.trace.cuda_library import SIZE_BITS
+from kernels.trace.cuda_library import BARRIER, COMPARE_AND_SWAP, SIZE_BITS
+from kernels.trace.model import ATOMIC
+
+_CHUNK = 1 << 15  # events turned into columns at a time: what lies between stays in the cache
+_SIZE = (1 << SIZE_BITS) - 1
 
 
 class Recorded:
@@ -16,73 +20,93 @@ class Recorded:
         self.events = events
         self.turns = turns
 
-    def rows(self, which: np.ndarray) -> Rows:
-        """The events that a mask picks, in the order in which they were made."""
-        return Rows(self, None if which.all() else which)
+    @property
+    def accesses(self) -> Rows:
+        kinds = self.events["kind"]
+        return Rows(self, (kinds < BARRIER) | (kinds == COMPARE_AND_SWAP))
+
+    def kinds(self, *kinds: int) -> Rows:
+        """The events of these kinds."""
+        return Rows(self, np.isin(self.events["kind"], kinds))
 
 
 class Rows:
-    """Some events, as columns that are made when they are asked for and own their memory."""
+    """Some events, in the order in which they were made; `sequence` holds their numbers. Columns own their memory."""
 
-    def __init__(self, recorded: Recorded, which: np.ndarray | None) -> None:
+    def __init__(self, recorded: Recorded, which: np.ndarray) -> None:
         self._recorded = recorded
-        self.sequence = np.arange(len(recorded.events)) if which is None else np.flatnonzero(which)
-        self._which = None if which is None else self.sequence
+        self._all = bool(which.all())
+        self.sequence = np.arange(len(which)) if self._all else np.flatnonzero(which)
 
     def __len__(self) -> int:
         return len(self.sequence)
 
-    def _column(self, name: str, kind: type) -> np.ndarray:
-        column = self._recorded.events[name]
-        return (column if self._which is None else column[self._which]).astype(kind)
+    def _part(self, start: int = 0, end: int | None = None) -> np.ndarray:
+        events = self._recorded.events
+        return events[start:end] if self._all else events[self.sequence[start:end]]
 
-    @cached_property
-    def pc(self) -> np.ndarray:
-        return self._column("pc", np.intp)
+    def regions(self, count: int) -> np.ndarray:
+        """Which of the first `count` regions are touched."""
+        touched = np.zeros(1 << 16, bool)
+        touched[self._part()["region"]] = True
+        return touched[:count]
 
-    @cached_property
-    def region(self) -> np.ndarray:
-        return self._column("region", np.intp)
+    def common_divisor(self, region: int, *numbers: int) -> int:
+        """The largest number of bytes that divides all offsets and sizes of a region's accesses, and `numbers`."""
+        part = self._part()
+        place = part["place"][part["region"] == region]
+        return int(np.gcd.reduce(np.concatenate([numbers, place >> SIZE_BITS, place & _SIZE])))
 
-    @cached_property
-    def kind(self) -> np.ndarray:
-        return self._column("kind", np.int8)
+    def columns(
+        self, site_of: np.ndarray, buffer_of: np.ndarray, itemsize: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """What each access is and where, and which are compare-and-swaps.
 
-    @cached_property
-    def _place(self) -> np.ndarray:
-        return self._column("place", np.int64)
+        `site_of` gives the source line for a return address, `buffer_of` and `itemsize` the buffer's number and bytes
+        an item for a region. The columns: `what`, `buffer`, `element`, `size`, `site`.
+        """
+        count = len(self)
+        kinds = {"what": np.int8, "buffer": np.int16, "element": np.int64, "size": np.int32, "site": np.int32}
+        out = {name: np.empty(count, kind) for name, kind in kinds.items()}
+        compares = np.empty(count, bool)
+        shift = SIZE_BITS + np.log2(itemsize).astype(np.int64) if not (itemsize & (itemsize - 1)).any() else None
+        for start in range(0, count, _CHUNK):
+            here = slice(start, min(count, start + _CHUNK))
+            part = self._part(here.start, here.stop)
+            place, region = part["place"], part["region"].astype(np.intp)
+            out["size"][here] = place & _SIZE
+            # A shift rounds down, as a distance in front of the buffer must be: -4 bytes are element -1.
+            out["element"][here] = (place >> SIZE_BITS) // itemsize[region] if shift is None else place >> shift[region]
+            out["buffer"][here] = buffer_of[region]
+            out["site"][here] = site_of[part["pc"]]
+            out["what"][here] = part["kind"]
+            np.equal(part["kind"], COMPARE_AND_SWAP, out=compares[here])
+        if compares.any():
+            out["what"][compares] = ATOMIC
+        return out, compares
 
-    @property
-    def size(self) -> np.ndarray:
-        """Bytes, int32."""
-        return self._place.astype(np.int32) & ((1 << SIZE_BITS) - 1)
-
-    @property
-    def offset(self) -> np.ndarray:
-        """Bytes from the first of the region, int64; negative in front of it."""
-        return self._place >> SIZE_BITS
-
-    def elements(self, itemsize: np.ndarray) -> np.ndarray:
-        """The element that each access begins in; `itemsize` holds the bytes of an item for each region."""
-        if (itemsize & (itemsize - 1)).any():
-            return self.offset // itemsize[self.region]
-        shift = SIZE_BITS + np.log2(itemsize).astype(np.int64)
-        return self._place >> (shift[0] if (shift == shift[0]).all() else shift[self.region])
+    def steps(self, site_of: np.ndarray) -> dict[str, np.ndarray]:
+        """Events that are no access, as columns of int64."""
+        part = self._part()
+        names = ("launch", "block", "thread", "interval", "warp_interval")
+        columns = {name: self.turns(name) for name in names} | {"what": part["kind"], "size": part["place"] & _SIZE}
+        columns = {name: column.astype(np.int64) for name, column in columns.items()}
+        return columns | {"site": site_of[part["pc"]], "sequence": self.sequence}
 
     @cached_property
     def _counts(self) -> np.ndarray:
         """How many of the rows each turn has."""
         first = self._recorded.turns["first"].astype(np.int64)
-        if self._which is None:
-            return np.diff(first, append=len(self._recorded.events))
+        if self._all:
+            return np.diff(first, append=len(self))
         before = np.zeros(len(self._recorded.events) + 1, np.int64)  # rows in front of each event
-        before[self._which + 1] = 1
+        before[self.sequence + 1] = 1
         np.cumsum(before, out=before)
         return np.diff(before[first], append=len(self))
 
     def turns(self, name: str) -> np.ndarray:
         """What the turns say about the rows, int32: `launch`, `block`, `thread`, `interval` or `warp_interval`."""
-        values = self._recorded.turns[name].astype(np.int32)
+        values = self._recorded.turns[name]
         if not len(self) or not values.any():
             return np.zeros(len(self), np.int32)
-        return np.repeat(values, self._counts)
+        return np.repeat(values.astype(np.int32), self._counts)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.trace.cuda_library import BARRIER, COMPARE_AND_SWAP, FENCE, WARP_OP, Library
+from kernels.trace.cuda_library import BARRIER, FENCE, WARP_OP, Library
 from kernels.trace.cuda_memory import DeviceBuffer
 from kernels.trace.cuda_records import Recorded, Rows
 from kernels.trace.cuda_translate import Function, Translation
 from kernels.trace.keys import differs, group_numbers
-from kernels.trace.model import _COLUMNS, ATOMIC, Buffer, Launch, Trace
+from kernels.trace.model import _COLUMNS, Buffer, Launch, Trace
 from kernels.trace.order import Order
 from kernels.trace.requests import Request
 
@@ -170,26 +170,14 @@ def assemble(
     number_of = {line: i for i, (_, line) in enumerate(sites)}
     site_of = np.zeros(int(places.max(initial=0)) + 1, np.int32)
     site_of[places] = [number_of[lines.get(int(place), 0)] for place in places]
-    kinds = recorded.events["kind"]
-    rows = recorded.rows((kinds < BARRIER) | (kinds == COMPARE_AND_SWAP))
+    rows = recorded.accesses
     buffers, number_in, item = _buffers(regions, rows, translation, launches)
-    compares = rows.kind == COMPARE_AND_SWAP
-    columns = {
-        "launch": rows.turns("launch"),
-        "block": rows.turns("block"),
-        "thread": rows.turns("thread"),
-        "what": np.where(compares, np.int8(ATOMIC), rows.kind),
-        "active": np.ones(len(rows), bool),
-        "buffer": number_in.astype(_COLUMNS["buffer"])[rows.region],
-        "element": rows.elements(item),
-        "size": rows.size,
-        "interval": rows.turns("interval"),
-        "sequence": rows.sequence,
-        "site": site_of[rows.pc],
-    }
+    columns, compares = rows.columns(site_of, number_in, item)
+    columns |= {name: rows.turns(name) for name in ("launch", "block", "thread", "interval")}
+    columns |= {"active": np.ones(len(rows), bool), "sequence": rows.sequence}
     columns = {name: columns[name].astype(dtype, copy=False) for name, dtype in _COLUMNS.items()}
-    steps = _steps(recorded, site_of, (kinds == BARRIER) | (kinds == WARP_OP))
-    fences = _steps(recorded, site_of, kinds == FENCE)
+    steps = recorded.kinds(BARRIER, WARP_OP).steps(site_of)
+    fences = recorded.kinds(FENCE).steps(site_of)
     stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
     return CudaTrace(
         launches,
@@ -201,19 +189,10 @@ def assemble(
         steps,
         stopped,
         tuple(others),
-        rows.turns("warp_interval").astype(np.int32),
+        rows.turns("warp_interval"),
         fences,
         compares,
     )
-
-
-def _steps(recorded: Recorded, site_of: np.ndarray, which: np.ndarray) -> dict[str, np.ndarray]:
-    """Events that are no access, as columns."""
-    rows = recorded.rows(which)
-    columns = {name: rows.turns(name) for name in ("launch", "block", "thread", "interval", "warp_interval")}
-    columns |= {"what": rows.kind, "size": rows.size}
-    columns = {name: column.astype(np.int64) for name, column in columns.items()}
-    return columns | {"site": site_of[rows.pc], "sequence": rows.sequence}
 
 
 def _distinct(parts: list[np.ndarray]) -> np.ndarray:
@@ -239,7 +218,7 @@ def _buffers(
     launches: tuple[Launch, ...],
 ) -> tuple[list[Buffer], np.ndarray, np.ndarray]:
     """Arguments, and whatever else was touched, as buffers; the buffer's number and item size for each region."""
-    touched = np.bincount(rows.region, minlength=len(regions)) > 0
+    touched = rows.regions(len(regions))
     buffers: list[Buffer] = []
     number_in, item = np.zeros(len(regions) or 1, np.int64), np.ones(len(regions) or 1, np.int64)
     for number, region in enumerate(regions):
@@ -276,6 +255,5 @@ def _plain_buffer(name: str, number: int, region: Region, rows: Rows, translatio
             count = int(np.prod(extents, dtype=np.int64))
             if count > 0 and size % count == 0 and itemsize in (0, size // count):
                 return Buffer(name, size // count, tuple(extents), (), region.address, region.space, array.type)
-    here = rows.region == number
-    itemsize = int(np.gcd.reduce(np.concatenate([[size], rows.size[here], rows.offset[here]]))) or 1
+    itemsize = rows.common_divisor(number, size) or 1
     return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space)
