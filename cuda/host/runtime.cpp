@@ -51,17 +51,24 @@ void thread_entry() {
     __builtin_trap();  // a fiber that has returned is never continued
 }
 
-bool make_stacks() {
-    if (runtime.stacks) return true;
+int guarded_stacks = 0;
+
+// Room for every thread that a block may have; a guard page below the stacks of the threads that this block has.
+bool make_stacks(int threads) {
     const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    runtime.stack_stride = kStackBytes + page;
-    const std::size_t total = runtime.stack_stride * kMaxThreads;
-    void* memory = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
-    runtime.stacks = static_cast<char*>(memory);
-    for (int i = 0; i < kMaxThreads; ++i) mprotect(runtime.stacks + i * runtime.stack_stride, page, PROT_NONE);
-    runtime.stacks_low = reinterpret_cast<std::uintptr_t>(memory);
-    runtime.stacks_high = runtime.stacks_low + total;
+    if (!runtime.stacks) {
+        runtime.stack_stride = kStackBytes + page;
+        const std::size_t total = runtime.stack_stride * kMaxThreads;
+        void* memory = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) return false;
+        runtime.stacks = static_cast<char*>(memory);
+        runtime.stacks_low = reinterpret_cast<std::uintptr_t>(memory);
+        runtime.stacks_high = runtime.stacks_low + total;
+        guarded_stacks = 0;
+    }
+    for (; guarded_stacks < threads; ++guarded_stacks) {
+        mprotect(runtime.stacks + guarded_stacks * runtime.stack_stride, page, PROT_NONE);
+    }
     return true;
 }
 
@@ -219,7 +226,7 @@ extern "C" HIDDEN void kh_run(const char* name, int line, void (*thread)(void*),
     runtime.launch = static_cast<std::uint8_t>(launch_count++);
     const bool valid = threads >= 1 && threads <= kMaxThreads && block[2] <= 64 && blocks >= 1 &&
                        grid[0] <= 2147483647u && grid[1] <= 65535u && grid[2] <= 65535u && shared_bytes <= 227 * 1024;
-    if (!valid || !make_stacks()) {
+    if (!valid || !make_stacks(static_cast<int>(threads))) {
         launch.refused = 1;
         last_error = valid ? 2 : 9;
         return;

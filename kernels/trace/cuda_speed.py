@@ -1,4 +1,4 @@
-"""What tracing a CUDA kernel on the CPU costs: recording it, making the trace, the verdicts; beside the kernel alone."""
+"""What tracing a CUDA kernel on the CPU costs: recording, the trace and the verdicts, beside the kernel alone."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def cost(
 
 def fiber_costs(repeat: int = 5) -> dict[str, float]:
     """Nanoseconds of a thread that does nothing, and of a thread's barrier and shuffle: each leaves and comes back."""
-    blocks, rounds = 64, 50
+    blocks, rounds = 512, 20
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "fibers.cu"
         source.write_text(_FIBERS, encoding="utf-8")

@@ -22,6 +22,7 @@ def races(good: Trace, order: Ordered | None = None) -> list[Fault]:
     `good` holds accesses inside their buffers, one row an element; `order` knows what fences and atomics order.
     """
     fences = order if order is not None and order.has_fences else None
+    good = _disputed(good)
     return [
         *_double_writes(good, fences),
         *_overlaps(good, fences),
@@ -29,6 +30,14 @@ def races(good: Trace, order: Ordered | None = None) -> list[Fault]:
         *_within(good, "global", order),
         *_within(good, "shared", order),
     ]
+
+
+def _disputed(trace: Trace) -> Trace:
+    """Only the rows of elements that several touch and somebody changes: of most kernels, a small part."""
+    column = trace.columns
+    number, total = group_numbers([column[name] for name in ("launch", "buffer", "element")])
+    several = differs(number, total, column["block"]) | differs(number, total, column["thread"])
+    return trace.rows((several & has(number, total, column["what"] != READ))[number])
 
 
 def _name(trace: Trace, row: int) -> tuple[str, int, str]:
@@ -47,12 +56,6 @@ def _mixed(trace: Trace, keys: Sequence[str], person: str) -> list[np.ndarray]:
     order = np.argsort(number[rows], kind="stable")
     edges = np.flatnonzero(np.diff(number[rows][order])) + 1
     return np.split(rows[order], edges)
-
-
-def _shared_between(trace: Trace, person: str) -> Trace:
-    """Only the rows of elements that more than one of these people touch, at any time: most have one owner."""
-    number, total = group_numbers([trace.columns[name] for name in ("launch", "buffer", "element")])
-    return trace.rows(differs(number, total, trace.columns[person])[number])
 
 
 def _contended(trace: Trace, keys: Sequence[str]) -> Trace:
@@ -107,9 +110,6 @@ def _double_writes(good: Trace, order: Ordered | None) -> list[Fault]:
     """Plain writes to one global element by different blocks, or by different threads between two barriers."""
     found = []
     writes = good.select(what="write", space="global")
-    number, total = group_numbers([writes.columns[name] for name in ("launch", "buffer", "element")])
-    several = differs(number, total, writes.columns["block"]) | differs(number, total, writes.columns["thread"])
-    writes = writes.rows(several[number])  # most elements have one writer
     across = _mixed(writes, ("launch", "buffer", "element"), "block")
     within = _mixed(writes, ("launch", "buffer", "element", "block", "interval"), "thread")
     for person, groups in (("block", across), ("thread", within)):
@@ -240,7 +240,7 @@ def _within(good: Trace, space: str, order: Ordered | None) -> list[Fault]:
     """Elements that two threads of a block touch between the same two barriers, one of them by a plain write, or one by
     an atomic while the other reads. Two writes to global memory are a double write, and not named again."""
     found = []
-    rows = _contended(_shared_between(good.select(space=space), "thread"), _WITHIN)
+    rows = _contended(good.select(space=space), _WITHIN)
     pairs = [
         pair for group in _mixed(rows, _WITHIN, "thread") if (pair := _clash(rows, group, space, order)) is not None
     ]
