@@ -1,0 +1,76 @@
+"""Groups of equal keys against numpy's own, and verdicts with and without the rows that nobody disputes."""
+
+import numpy as np
+import pytest
+
+from kernels.trace import races as races_module
+from kernels.trace.keys import differs, group_numbers, has
+from kernels.trace.model import Recorder
+from kernels.trace.places import Buffer, Launch
+
+# Small ranges are counted; wide ones, with negative and far numbers, must be ranked first.
+RANGES = [(0, 1), (0, 5), (-3, 4), (0, 100_000), (-(2**40), 2**40)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_are_those_of_a_sort(seed):
+    generator = np.random.default_rng(seed)
+    count = int(generator.integers(1, 3000))
+    chosen = generator.integers(0, len(RANGES), int(generator.integers(1, 6)))
+    columns = [generator.integers(*RANGES[i], count) for i in chosen]
+    columns[0] = columns[0].astype(np.int32 if chosen[0] < 4 else np.int64)
+    repeated = generator.integers(0, count, count)  # so that groups have several rows
+    columns = [column[repeated] for column in columns]
+
+    number, total = group_numbers(columns)
+
+    _, expected = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    _, found = np.unique(number, return_inverse=True)
+    np.testing.assert_array_equal(found, expected.reshape(-1))  # the same groups, in the same order
+    assert 0 <= number.min() <= number.max() < total <= max(1 << 16, 8 * count)
+
+
+def test_no_rows_have_no_groups():
+    number, total = group_numbers([np.empty(0, np.int32)] * 2)
+    assert (len(number), total) == (0, 0)
+    assert len(differs(number, total, np.empty(0, np.int32))) == 0
+
+
+def test_groups_in_which_somebody_differs_and_in_which_a_mask_holds():
+    number, person = np.array([0, 2, 0, 2, 3, 3, 3]), np.array([7, 5, 7, 6, 1, 2, 1])
+    assert differs(number, 4, person).tolist() == [False, False, True, True]
+    assert has(number, 4, person > 6).tolist() == [True, False, False, False]
+
+
+def random_trace(seed):
+    generator = np.random.default_rng(seed)
+    recorder = Recorder()
+    launch = recorder.launch(Launch("k", (3, 1, 1), (64, 1, 1), "cuda", "k.cu", 1))
+    buffers = [
+        recorder.buffer(Buffer(name, 4, (12,), space=space)) for name, space in (("x", "global"), ("s", "shared"))
+    ]
+    sites = [recorder.site("k.cu", line) for line in (10, 11, 12)]
+    rows = int(generator.integers(1, 60))
+    recorder.add(
+        launch=launch,
+        block=generator.integers(0, 3, rows),
+        thread=generator.integers(0, 64, rows) // 8 * 8,
+        what=generator.choice([0, 0, 0, 1, 2], rows),
+        buffer=generator.choice(buffers, rows),
+        element=generator.integers(0, 12, rows),
+        size=4,
+        site=generator.choice(sites, rows),
+        interval=generator.integers(0, 2, rows),
+        sequence=np.arange(rows),
+    )
+    return recorder.trace()
+
+
+def test_what_nobody_disputes_changes_no_verdict(monkeypatch):
+    traces = [random_trace(seed) for seed in range(150)]
+    quick = [trace.faults(()) for trace in traces]
+    monkeypatch.setattr(races_module, "_disputed", lambda trace: trace)
+    assert quick == [trace.faults(()) for trace in traces]
+    kinds = {fault.kind for faults in quick for fault in faults}
+    assert kinds == {"double-write", "read-write-overlap", "global-race", "shared-race"}
+    assert any(not faults for faults in quick)
