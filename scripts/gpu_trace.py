@@ -26,7 +26,6 @@ from kernels.cuda import BuildFailed, CompilerMissing, compiler
 from kernels.cuda.building import FLAGS
 from kernels.cuda.recorder import SanitizerMissing, build_driver, build_recorder, sanitizer_api
 from kernels.sources import fingerprint, project_root
-from kernels.trace.counters import derive
 from kernels.trace.gpu_log import read_log, to_case, to_trace
 from kernels.trace.gpu_record import Origin, Record, RecordError, write
 
@@ -128,7 +127,7 @@ def record_all(way: str, recorder: tuple[Path, Path], driver: Path, output: Path
             f"{number}": [int((trace.columns["site"] == number).sum()), *_of(trace, number)]
             for number in range(len(trace.sites))
         }
-        summary.append({"kernel": kernel, "shape": line["shape"], "groups": groups, "derived": derive(trace),
+        summary.append({"kernel": kernel, "shape": line["shape"], "groups": groups, "derived": case.by_instruction,
                         "instructions": instructions})  # fmt: skip
         print(kernel, line["shape"], groups)
     for kernel, record in records.items():

@@ -59,12 +59,17 @@ class Group(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Case(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One launch: its shape, its configuration, the buffers' sizes in bytes, and what it accessed."""
+    """One launch: its shape, its configuration, the buffers' sizes in bytes, and what it accessed.
+
+    `by_instruction` holds the numbers of `kernels.trace.counters.derive` for lanes grouped as the compiled code groups
+    them: lanes that run different copies of an unrolled loop's load make different requests.
+    """
 
     shape: dict[str, int]
     grid: list[int]
     block: list[int]
     buffers: dict[str, int]
+    by_instruction: dict[str, int]
     groups: list[Group]
 
 
