@@ -6,12 +6,13 @@
 //   GPU_TRACE_CAPACITY  accesses a launch may make (default 4194304, 32 bytes of device memory each)
 //   GPU_TRACE_VERBOSE   1: say on standard error what happens
 //
-// A launch is copied out when the program next waits for the device, so a program must synchronise after its launches.
+// A launch is waited for and copied out as soon as it has been made, so a program's launches run one after another.
 // Every error is a line on standard error that begins with "gpu_trace:", and the end of the file is missing then:
 // "KLEND..1" is written last, and only if nothing went wrong.
 #include <sanitizer.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -182,7 +183,7 @@ void copy_out(Pending& launch) {
     CHECK(sanitizerFree(launch.context, launch.device_log));
 }
 
-// The device is idle: everything pending is complete. Copies may report a synchronisation of their own.
+// Everything pending is complete. Copies may report a synchronisation of their own.
 void copy_all() {
     Recorder& state = recorder();
     if (state.copying) {
@@ -206,6 +207,13 @@ void SANITIZERAPI on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_Cal
         copy_all();
     } else if (domain == SANITIZER_CB_DOMAIN_LAUNCH && id == SANITIZER_CBID_LAUNCH_BEGIN) {
         begin(*static_cast<const Sanitizer_LaunchData*>(data));
+    } else if (domain == SANITIZER_CB_DOMAIN_LAUNCH && id == SANITIZER_CBID_LAUNCH_END) {
+        // Where the wait is refused, the launch stays pending until the program itself waits for the device.
+        if (sanitizerStreamSynchronize(static_cast<const Sanitizer_LaunchData*>(data)->hStream) == SANITIZER_SUCCESS) {
+            copy_all();
+        } else {
+            say("the launch could not be waited for; it is copied when the program waits");
+        }
     } else if (domain == SANITIZER_CB_DOMAIN_SYNCHRONIZE) {
         copy_all();
     }
@@ -218,7 +226,7 @@ void finish() {
         return;
     }
     if (!state.pending.empty()) {
-        fail("%zu launches were never waited for, so their accesses are lost; synchronise after the last launch.",
+        fail("%zu launches were never seen to end, so their accesses are lost; let the program wait for the device.",
              state.pending.size());
     }
     if (!state.failed) {
