@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from kernels.inspect.facts import CompileFacts
 from kernels.sources import project_root
@@ -18,20 +19,33 @@ def key_of(*parts: object) -> str:
 
 
 def read(key: str) -> list[CompileFacts] | None:
-    """What was stored under `key`, or None. A damaged file counts as absent: it is made again."""
+    """The facts stored under `key`, or None. A damaged file counts as absent: it is made again."""
     try:
-        return [CompileFacts.from_json(item) for item in json.loads(_path(key).read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
+        return [CompileFacts.from_json(item) for item in read_json(key)]
+    except TypeError:
         return None
 
 
 def write(key: str, facts: list[CompileFacts]) -> None:
     """Stores the facts. Another process sees all of the file or none of it."""
+    write_json(key, [item.to_json() for item in facts])
+
+
+def read_json(key: str) -> Any:
+    """What was stored under `key`, or None where there is no such file or it is damaged."""
+    try:
+        return json.loads(_path(key).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def write_json(key: str, value: object) -> None:
+    """Stores a value that JSON can hold. Another process sees all of the file or none of it."""
     path = _path(key)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{key}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump([item.to_json() for item in facts], file)
+        json.dump(value, file)
     Path(partial).replace(path)
 
 

@@ -72,8 +72,8 @@ def compile_triton_many(requests: Sequence[TritonRequest]) -> list[CompileFacts]
         ToolMissing: Triton is not installed.
         InspectionFailed: a request does not compile, or names arguments that the kernel does not have.
     """
-    toolchain = f"Triton {_triton_version()}"
-    keys = [_key(request, toolchain) for request in requests]
+    toolchain = f"Triton {triton_version()}"
+    keys = [key_of(request, toolchain) for request in requests]
     known = {key: store.read(key) for key in keys}
     missing = {key: request for key, request in zip(keys, requests) if known[key] is None}
     if missing:
@@ -83,7 +83,7 @@ def compile_triton_many(requests: Sequence[TritonRequest]) -> list[CompileFacts]
     return [(known[key] or [])[0] for key in keys]
 
 
-def _triton_version() -> str:
+def triton_version() -> str:
     # Found without importing it: an import would fix TRITON_INTERPRET for this process.
     if importlib.util.find_spec("triton") is None:
         where = "has no wheel for macOS or Windows" if sys.platform in ("darwin", "win32") else "is not installed"
@@ -91,7 +91,7 @@ def _triton_version() -> str:
     return importlib.metadata.version("triton")
 
 
-def _key(request: TritonRequest, toolchain: str) -> str:
+def key_of(request: TritonRequest, toolchain: str) -> str:
     place, _, name = request.kernel.rpartition(":")
     if place.endswith(".py"):
         path = project_root() / place
@@ -107,17 +107,29 @@ def _key(request: TritonRequest, toolchain: str) -> str:
 
 
 def _ask_worker(requests: list[TritonRequest]) -> list[CompileFacts]:
+    flags = {
+        "TRITON_DUMP_PTXAS_LOG": "1",  # a cached kernel comes without the log that tells the spills
+        "TRITON_DISABLE_LINE_INFO": "1",
+    }
+    return [CompileFacts.from_json(item) for item in ask("kernels.inspect.triton_worker", requests, flags)]
+
+
+def ask(worker: str, requests: list[TritonRequest], flags: Mapping[str, str]) -> list[dict]:
+    """What a module that compiles answers to requests, one JSON object each, from a process without TRITON_INTERPRET.
+
+    Raises:
+        InspectionFailed: the worker says that a request does not compile, or ends without an answer.
+    """
     # TRITON_* variables change what is compiled (debug, overrides, another ptxas); only the cache folder does not.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_") or k == "TRITON_CACHE_DIR"}
     environment |= {
-        "TRITON_ALWAYS_COMPILE": "1",  # a cached kernel comes without the log that tells the spills
-        "TRITON_DUMP_PTXAS_LOG": "1",
-        "TRITON_DISABLE_LINE_INFO": "1",
+        "TRITON_ALWAYS_COMPILE": "1",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2]), *filter(None, sys.path)]),
+        **flags,
     }
     payload = json.dumps([{**asdict(request), "signature": dict(request.signature)} for request in requests])
     done = subprocess.run(
-        [sys.executable, "-m", "kernels.inspect.triton_worker"],
+        [sys.executable, "-m", worker],
         input=payload,
         capture_output=True,
         text=True,
@@ -133,4 +145,4 @@ def _ask_worker(requests: list[TritonRequest]) -> list[CompileFacts]:
         ) from None
     if "error" in answer:
         raise InspectionFailed(answer["error"])
-    return [CompileFacts.from_json(item) for item in answer["facts"]]
+    return answer["facts"]

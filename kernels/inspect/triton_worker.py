@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,16 @@ from kernels.sources import project_root
 
 
 def main() -> int:
+    return answer_requests(lambda request: _compile(request).to_json())
+
+
+def answer_requests(compile_one: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
+    """Reads requests from stdin and writes what `compile_one` makes of each, or the first failure, to stdout."""
     # Whatever a kernel's module or Triton prints goes to standard error; only the answer is written to the real output.
     answer_file = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     try:
-        answer: dict[str, Any] = {"facts": [_compile(request).to_json() for request in json.load(sys.stdin)]}
+        answer: dict[str, Any] = {"facts": [compile_one(request) for request in json.load(sys.stdin)]}
     except InspectionFailed as failure:
         answer = {"error": str(failure)}
     with answer_file:
@@ -103,7 +109,12 @@ def _type_of(reference: str, name: str, text: str) -> tuple[str, bool]:
     return kind, multiple == "16" or (kind.startswith("*") and multiple == "")
 
 
-def _compile(request: dict[str, Any]) -> CompileFacts:
+def compile_request(request: dict[str, Any]) -> Any:
+    """Triton's compiled kernel, with the text of every stage in its `asm`.
+
+    Raises:
+        InspectionFailed: there is no such kernel, its arguments do not fit, or it does not compile.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -113,15 +124,22 @@ def _compile(request: dict[str, Any]) -> CompileFacts:
     signature, constants, attributes = specialize(reference, kernel, request["signature"])
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     options = {"num_warps": request["num_warps"], "num_stages": request["num_stages"]}
-    printed = io.StringIO()
     try:
-        with contextlib.redirect_stdout(printed):
-            compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+        return triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     except Exception as failure:
         raise InspectionFailed(
             f"Triton {triton.__version__} could not compile {reference} for sm_{arch}: "
             f"{type(failure).__name__}: {failure}"
         ) from failure
+
+
+def _compile(request: dict[str, Any]) -> CompileFacts:
+    import triton
+
+    reference, arch = request["kernel"], request["arch"]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        compiled = compile_request(request)
     resources = read_ptxas_log(printed.getvalue())
     if compiled.metadata.name not in resources:
         raise InspectionFailed(f"Triton {triton.__version__} printed no ptxas log for {reference}.")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernels.trace.keys import group_numbers
 from kernels.trace.model import KINDS, WARP_SIZE
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def requests(trace: Trace) -> list[Request]:
     """Groups active accesses into requests, in the order in which they began.
 
     Lanes of a warp belong together when they run the same source line for the same time, on the same buffer, with the
-    same kind and size of access. A thread's first pass through a line meets the other lanes' first pass.
+    same kind and size of access. A thread's first pass through a line meets the other lanes' first pass; in Triton a
+    request is one instruction of a warp.
     """
     trace = trace.select(active=True)
     if not len(trace):
@@ -110,14 +112,14 @@ def groups(trace: Trace) -> np.ndarray:
     """For each row of a trace with active rows alone, the number of the request that it is part of, from 0."""
     column = trace.columns
     shape = [column[name] for name in ("launch", "block", "site", "buffer", "what", "size")]
-    threads = column["thread"] >= 0
-    turn = np.where(threads, _rank([*shape, column["thread"]], column["sequence"]), column["sequence"])
-    keys = np.stack([*shape, trace.warps, turn], axis=1)
-    order = np.lexsort(keys.T)
-    change = np.append(False, (np.diff(keys[order], axis=0) != 0).any(axis=1))
-    found = np.empty(len(order), np.int64)
-    found[order] = np.cumsum(change)
-    return found
+    # The lanes of one Triton instruction share its sequence number. Threads of CUDA take turns of their own.
+    one_by_one = np.array([launch.language != "triton" for launch in trace.launches])[column["launch"]]
+    one_by_one &= column["thread"] >= 0
+    turn = np.where(one_by_one, _rank([*shape, column["thread"]], column["sequence"]), column["sequence"])
+    number, count = group_numbers([*shape, trace.warps, turn])
+    taken = np.zeros(count, bool)
+    taken[number] = True
+    return (np.cumsum(taken) - 1)[number]
 
 
 def _request(trace: Trace, rows: np.ndarray) -> Request:

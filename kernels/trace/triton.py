@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernels.trace.lanes import Call, LaneTrace, compiled_lanes, describe
 from kernels.trace.model import ATOMIC, READ, WRITE, Buffer, Launch, Recorder, Trace, shown_path
 
 if TYPE_CHECKING:
@@ -34,12 +35,17 @@ class TritonTrace(Trace):
 
     `clashes` lists elements to which one store of one program wrote different values: (launch, block, buffer, element,
     site), each as a number. `semantics` gives the memory order of each atomic by its sequence, `compares` the sequences
-    of compare-and-swaps.
+    of compare-and-swaps. Row i is element `positions[i]`, counted in C order, of a tensor of pointers whose shape is
+    `tensor_shapes[shapes[i]]`. `calls` says how each launch was made.
     """
 
     clashes: tuple[tuple[int, int, int, int, int], ...] = ()
     semantics: dict[int, str] = field(default_factory=dict, repr=False)
     compares: frozenset[int] = frozenset()
+    positions: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
+    shapes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
+    tensor_shapes: tuple[tuple[int, ...], ...] = ()
+    calls: tuple[Call, ...] = ()
 
     def faults(self, outputs: Sequence[str] | None = None) -> list:
         """Verdicts as of every trace; a store whose lanes write different values to one element is a double write.
@@ -78,15 +84,20 @@ class TritonTrace(Trace):
         return found
 
 
-def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> TritonTrace:
+def trace_triton(
+    launch: Callable[[], object], buffers: dict[str, Tensor], *, lanes: bool = False, arch: int = 90
+) -> TritonTrace | LaneTrace:
     """Runs `launch()` and returns what the Triton kernels in it touched; each kernel launch is one of `trace.launches`.
 
     `buffers` names tensors, any shape, strides and dtype, on the CPU or on a GPU (the interpreter copies those).
     Elements are counted in a tensor's items from its first one. A tensor that a kernel receives and that is not named
     is called after the kernel's parameter, without `_ptr`. PyTorch's own work in `launch` is not seen.
 
+    With `lanes` each kernel is also compiled as it was launched, for compute capability `arch` (90 for sm_90) and with
+    no GPU, and the rows know the warp and lane that the compiler chose for them: see `kernels.trace.lanes`.
+
     Raises RuntimeError where Triton's interpreter is off, TypeError where a buffer is no tensor, and whatever `launch`
-    raises; the interpreter is left as it was in every case.
+    raises; the interpreter is left as it was in every case. With `lanes` also what `compiled_lanes` raises.
     """
     if not _interpreting():
         raise RuntimeError(
@@ -97,17 +108,8 @@ def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> Tr
     session = _Session(buffers)
     with session.hooked():
         launch()
-    trace = session.recorder.trace()
-    return TritonTrace(
-        trace.launches,
-        trace.buffers,
-        trace.sites,
-        trace.columns,
-        tuple(session.clashes),
-        session.semantics,
-        frozenset(session.compares),
-        masks=session.masks,
-    )
+    trace = session.trace()
+    return compiled_lanes(trace, arch) if lanes else trace
 
 
 def _check(launch: object, buffers: object) -> None:
@@ -173,8 +175,36 @@ class _Session:
         self.masks: dict[tuple[int, int], bool] = {}
         self.semantics: dict[int, str] = {}
         self.compares: set[int] = set()
+        self.positions: list[np.ndarray] = []
+        self.shapes: list[np.ndarray] = []
+        self.tensor_shapes: dict[tuple[int, ...], int] = {}
+        self.calls: list[Call] = []
         for name, tensor in buffers.items():
             self._add_region(name, tensor)
+
+    def trace(self) -> TritonTrace:
+        trace = self.recorder.trace()
+        positions, shapes = (np.concatenate([np.empty(0, np.int64), *part]) for part in (self.positions, self.shapes))
+        return TritonTrace(
+            trace.launches,
+            trace.buffers,
+            trace.sites,
+            trace.columns,
+            tuple(self.clashes),
+            self.semantics,
+            frozenset(self.compares),
+            positions,
+            shapes,
+            tuple(self.tensor_shapes),
+            tuple(self.calls),
+            masks=self.masks,
+        )
+
+    def note_position(self, keep: np.ndarray, shape: tuple[int, ...]) -> None:
+        """Notes where the rows just added stand in their tensor of pointers."""
+        at = np.flatnonzero(keep)
+        self.positions.append(at)
+        self.shapes.append(np.full(len(at), self.tensor_shapes.setdefault(shape, len(self.tensor_shapes))))
 
     def _add_region(self, name: str, tensor: Tensor) -> _Region:
         taken = {buffer.name for buffer in self.recorder.buffers}
@@ -234,6 +264,8 @@ class _Session:
             code = this.fn.__code__
             before, builder = self.launch, interpreter.interpreter_builder
             name, file, line = this.fn.__name__, code.co_filename, code.co_firstlineno
+            given = dict(zip(this.arg_names, args, strict=False)) | kwargs
+            self.calls.append(describe(this.fn, this.arg_names, this.constexprs, given))
             number = self.launch = self.recorder.launch(Launch(name, (0, 0, 0), None, "triton", file, line))
             builder.grid_dim = (0, 0, 0)
             try:
@@ -347,6 +379,7 @@ class _Memory:
                 site=site,
                 active=on[keep],
             )
+            session.note_position(keep, pointers.shape)
         return real.astype(np.uint64).reshape(pointers.shape), safe.reshape(pointers.shape)
 
     def _program(self) -> int:

@@ -1,0 +1,223 @@
+"""Gives the accesses of a Triton trace their threads: the warp and lane that the compiled kernel has for each element.
+
+Under the interpreter a program is one whole; which of its threads holds an element is the compiler's choice. So the
+kernel is compiled for an architecture (no GPU is needed) with the arguments of the traced launch, and every traced
+load, store and atomic is laid over the threads as `kernels.inspect.layouts` reads them: one row for each instruction of
+each thread, copies included, as a GPU would make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernels.sources import project_root
+from kernels.trace.keys import group_numbers
+from kernels.trace.model import KINDS, WARP_SIZE, Trace, shown_path
+
+if TYPE_CHECKING:
+    from kernels.inspect.layouts import KernelLayouts, MemoryAccess
+    from kernels.trace.triton import TritonTrace
+
+_TYPES = {
+    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "bool": "i1",
+    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a kernel was launched, in the words of `kernels.inspect.TritonRequest`; `unsaid` tells what has none."""
+
+    kernel: str
+    signature: dict[str, str | int | float | bool | None]
+    num_warps: int = 4
+    num_stages: int = 3
+    unsaid: str = ""
+
+
+@dataclass(frozen=True)
+class LaneTrace(Trace):
+    """A trace whose rows know their threads; everything of `Trace`, and:
+
+    `layouts` holds what the compiler chose, one for each launch. `without_threads` lists the source lines (file, line)
+    whose rows have no thread, with the reason: a copy engine moves the tensor, or the compiler left the access out.
+    Verdicts are those of the programs: what the compiler does with threads inside a program is its own affair.
+    """
+
+    layouts: tuple[KernelLayouts, ...] = ()
+    without_threads: tuple[tuple[str, int, str], ...] = ()
+    of_programs: TritonTrace | None = field(default=None, repr=False)
+
+    def faults(self, outputs: Sequence[str] | None = None) -> list:
+        """Verdicts as of the trace without threads: see `kernels.trace.triton.TritonTrace.faults`."""
+        return self.of_programs.faults(outputs)
+
+
+def with_lanes(trace: TritonTrace, layouts: Sequence[KernelLayouts]) -> LaneTrace:
+    """The trace with one row for each instruction of each thread; `layouts` has one entry for each launch.
+
+    A load is made by every thread that holds a copy of the element, a store and an atomic by one of them. Neighbours
+    that one instruction moves are one row: `element` is the first, `size` the bytes of all. Elements that a mask
+    switched off keep their rows, with `active` false. `sequence` counts instructions.
+
+    Raises:
+        ValueError: there is not one entry for each launch; or a line has several accesses of one shape that were laid
+            out differently; or a layout contradicts the trace, because it was compiled for other arguments.
+    """
+    if len(layouts) != len(trace.launches):
+        raise ValueError(f"there are {len(layouts)} layouts for {len(trace.launches)} launches; give one for each")
+    column, parts, missing = trace.columns, [], {}
+    if len(trace):
+        keys = [*(column[name] for name in ("launch", "site", "what", "size")), trace.shapes]
+        group = group_numbers(keys)[0]
+        order = np.argsort(group, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+            launch, site, what, size, shape = (int(key[rows[0]]) for key in keys)
+            file, line = trace.sites[site]
+            found = [access for access in layouts[launch].accesses if _is_at(access, file, line, KINDS[what])]
+            access, reason = _choose(found, trace.tensor_shapes[shape], size, file, line)
+            if access is None:
+                missing[file, line] = reason
+                parts.append({n: c[rows] for n, c in column.items()} | {"step": np.zeros(len(rows), np.int64)})
+            else:
+                parts.append(_laid_out(trace, rows, access))
+    columns = {name: np.concatenate([part[name] for part in parts] or [column[name]]) for name in column}
+    if len(trace):
+        order = np.lexsort((columns["thread"], step := np.concatenate([p["step"] for p in parts]), columns["sequence"]))
+        columns, step = {name: values[order] for name, values in columns.items()}, step[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (np.diff(columns["sequence"]) != 0) | (np.diff(step) != 0)
+        columns["sequence"] = np.cumsum(new) - 1
+    launches = tuple(
+        replace(launch, block=(WARP_SIZE * layout.num_warps, 1, 1))
+        for launch, layout in zip(trace.launches, layouts, strict=True)
+    )
+    reasons = tuple((file, line, reason) for (file, line), reason in missing.items())
+    return LaneTrace(launches, trace.buffers, trace.sites, columns, tuple(layouts), reasons, trace, masks=trace.masks)
+
+
+def compiled_lanes(trace: TritonTrace, arch: int = 90) -> LaneTrace:
+    """`with_lanes` for the kernels as they were launched, compiled for `arch` in a helper process.
+
+    Raises: as `with_lanes` and `kernels.inspect.layouts.triton_layouts_many`; ValueError for an argument that has no
+    description.
+    """
+    from kernels.inspect.layouts import triton_layouts_many
+    from kernels.inspect.triton import TritonRequest
+
+    for call in trace.calls:
+        if call.unsaid:
+            raise ValueError(call.unsaid)
+    requests = [TritonRequest(c.kernel, c.signature, arch, c.num_warps, c.num_stages) for c in trace.calls]
+    return with_lanes(trace, triton_layouts_many(requests))
+
+
+def describe(function: Any, names: Sequence[str], constants: Sequence[str], given: Mapping[str, Any]) -> Call:
+    """A launch as a request for the compiler: which kernel, and the type or value of each argument."""
+    file, name = Path(function.__code__.co_filename), function.__name__
+    inside = file.resolve().is_relative_to(project_root())
+    place = file.resolve().relative_to(project_root()).as_posix() if inside else str(file)
+    if place.startswith("kernels/"):
+        place = place.removesuffix(".py").replace("/", ".")
+    signature: dict[str, Any] = {}
+    unsaid = ""
+    if file.suffix != ".py":
+        unsaid = f"{name} is written in {file.name}; only a kernel in a Python file can be compiled for its lanes."
+    for parameter in names:
+        if parameter in given:
+            said = _said(given[parameter], parameter in constants)
+            if said is ...:
+                kind = type(given[parameter]).__name__
+                unsaid = (
+                    f"{parameter} of {name} is a {kind}, which cannot be handed to the process that compiles; "
+                    "a trace with lanes takes tensors, descriptors, numbers, booleans, strings and None."
+                )
+            else:
+                signature[parameter] = said
+    warps, stages = (given.get(key) or default for key, default in (("num_warps", 4), ("num_stages", 3)))
+    return Call(f"{place}:{name}", signature, warps, stages, unsaid)
+
+
+def _said(value: Any, constant: bool) -> Any:
+    """An argument as `TritonRequest` says it, or `...` where it has no word for it."""
+    value = getattr(value, "value", value) if constant else value
+    if type(value) is int and not constant and value != 1:  # all that a launch compiles for, so that more are alike
+        kind = "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
+        return kind + (":16" if value % 16 == 0 else "")
+    if value is None or isinstance(value, (bool, int, float)) or (constant and isinstance(value, str)):
+        return value
+    if type(value).__name__ == "TensorDescriptor":
+        kind = _TYPES.get(str(value.base.dtype).removeprefix("torch."))
+        return f"tensordesc<{kind}[{', '.join(map(str, value.block_shape))}]>" if kind else ...
+    if hasattr(value, "data_ptr"):
+        kind = _TYPES.get(str(value.dtype).removeprefix("torch."))
+        tensor = getattr(value, "base", value)  # a reinterpreted tensor has a base
+        # A GPU's allocations are aligned; what may not be is a view's first element.
+        aligned = tensor.storage_offset() * tensor.element_size() % 16 == 0
+        return f"*{kind}{'' if aligned else ':1'}" if kind else ...
+    return ...
+
+
+def _is_at(access: MemoryAccess, file: str, line: int, what: str) -> bool:
+    return (access.line, access.what) == (line, what) and _same_file(access.file, file)
+
+
+def _same_file(written: str, file: str) -> bool:
+    return (project_root() / written).resolve() == Path(file).resolve()
+
+
+def _choose(
+    found: Sequence[MemoryAccess], shape: tuple[int, ...], size: int, file: str, line: int
+) -> tuple[MemoryAccess | None, str]:
+    """The access that a traced operation is, or None with the reason why no thread makes it."""
+    fitting = [a for a in found if (a.shape or (1,)) == (shape or (1,)) and a.element_bytes == size and not a.engine]
+    different = {(a.register_bases, a.lane_bases, a.warp_bases, a.vector) for a in fitting}
+    if len(different) > 1:
+        raise ValueError(
+            f"{shown_path(file)}:{line} has {len(different)} accesses of shape {shape} that the compiler laid out "
+            "differently, and a trace cannot tell which is which. Give each a line of its own."
+        )
+    if fitting:
+        return fitting[0], ""
+    if any(access.engine for access in found):
+        return None, "a copy engine (TMA) moves the tensor, asked by one thread"
+    return None, "the compiled kernel has no such access: the compiler left it out or merged it with another"
+
+
+def _laid_out(trace: TritonTrace, rows: np.ndarray, access: MemoryAccess) -> dict[str, np.ndarray]:
+    """The rows of one access (of all programs and passes), one for each instruction of each thread."""
+    column, vector = trace.columns, access.vector
+    operations, which = np.unique(column["sequence"][rows], return_inverse=True)
+    count = max(1, int(np.prod(access.shape)))
+    row_of = np.full((len(operations), count), -1)
+    row_of[which.reshape(-1), trace.positions[rows]] = rows
+    warp, lane, step = np.nonzero(access.acts[:, :, ::vector])
+    moved = access.positions[warp[:, None], lane[:, None], step[:, None] * vector + np.arange(vector)]
+    first = row_of[:, moved[:, 0]]
+    for i in range(1, vector):
+        other = row_of[:, moved[:, i]]
+        both = (first >= 0) & (other >= 0)
+        a, b = first[both], other[both]
+        if (
+            (column["element"][a] + i != column["element"][b])
+            | (column["buffer"][a] != column["buffer"][b])
+            | (column["active"][a] != column["active"][b])
+        ).any():
+            file, line = trace.sites[column["site"][rows[0]]]
+            raise ValueError(
+                f"{shown_path(file)}:{line}: the compiled kernel moves {vector} neighbours with one "
+                f"{access.instruction}, but in the trace they are not neighbours under one mask. The layouts "
+                "were compiled for arguments of another alignment or stride than the traced launch has."
+            )
+    there = first >= 0
+    shape = first.shape
+    chosen = {name: values[first[there]] for name, values in column.items()}
+    chosen["thread"] = np.broadcast_to(warp * WARP_SIZE + lane, shape)[there].astype(column["thread"].dtype)
+    chosen["size"] = (chosen["size"] * vector).astype(column["size"].dtype)
+    return chosen | {"step": np.broadcast_to(step, shape)[there]}

@@ -1,0 +1,277 @@
+"""Triton traces with lanes: every thread's accesses, held against the PTX that the compiler wrote for the launch."""
+
+import inspect
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+import lane_kernels as kernels  # noqa: E402
+import triton.language as tl  # noqa: E402
+from ptx_machine import accesses  # noqa: E402
+
+from kernels.figures.warps import request_figure  # noqa: E402
+from kernels.inspect import TritonRequest, compile_triton_many  # noqa: E402
+from kernels.inspect.layouts import triton_layouts_many  # noqa: E402
+from kernels.ops.add import launch_add  # noqa: E402
+from kernels.ops.softmax import launch_softmax  # noqa: E402
+from kernels.trace.lanes import compiled_lanes, with_lanes  # noqa: E402
+from kernels.trace.triton import trace_triton  # noqa: E402
+
+pytestmark = pytest.mark.triton
+
+SPACE = 1 << 32  # bytes between the buffers of the pretended machine
+
+
+@dataclass
+class Case:
+    """One launch: the kernel's parameters in the order of its PTX, tensors by name; and what it is compiled for."""
+
+    launch: Callable[..., object]
+    tensors: dict[str, torch.Tensor]
+    arguments: list[str | int]
+    arch: int = 90
+
+    def trace(self):
+        return trace_triton(lambda: self.launch(**self.tensors), self.tensors)
+
+
+def add_case(n, dtype):
+    tensors = {name: torch.randn(n).to(dtype) for name in ("x", "y", "out")}
+    return Case(launch_add, tensors, ["x", "y", "out", n])
+
+
+def softmax_case(M, N):
+    tensors = {"x": torch.randn(M, N + 3)[:, :N], "out": torch.empty(M, N)}
+    return Case(launch_softmax, tensors, ["x", "out", M, N, N + 3, N])  # the column stride is 1, and compiled in
+
+
+def float_(*shape):
+    return torch.zeros(*shape)
+
+
+def whole(*shape):
+    return torch.zeros(*shape, dtype=torch.int32)
+
+
+def half(*shape):
+    return torch.zeros(*shape, dtype=torch.float16)
+
+
+def small(kernel, grid, tensors, *numbers, arch=90, num_warps=4, **constants):
+    def launch(**given):
+        kernel[(grid,)](*given.values(), *numbers, **constants, num_warps=num_warps)
+
+    return Case(launch, tensors, [*tensors, *numbers], arch)
+
+
+CASES = {
+    **{
+        f"add {n} {kind}": add_case(n, kind) for n in (257, 1024, 1025, 4100) for kind in (torch.float32, torch.float16)
+    },
+    **{f"softmax {m} x {n}": softmax_case(m, n) for m, n in ((3, 31), (6, 257), (17, 128), (3, 1024), (2, 4097))},
+    "fewer elements than threads": small(kernels.copy, 2, {"x": half(100), "out": half(100)}, 100, BLOCK=64),
+    "eight warps": small(kernels.copy, 1, {"x": half(2000), "out": half(2000)}, 2000, BLOCK=2048, num_warps=8),
+    "one warp": small(kernels.copy, 1, {"x": float_(60), "out": float_(60)}, 60, BLOCK=64, num_warps=1),
+    "a view that is not aligned": small(
+        kernels.copy, 1, {"x": float_(65)[1:], "out": float_(64)}, 64, BLOCK=64, num_warps=1
+    ),
+    "sums and scalars": small(
+        kernels.row_sums, 2, {"x": float_(16, 128), "out": float_(16), "total": float_(2)}, 128, BLOCK_M=8, BLOCK_N=128
+    ),
+    "a transpose": small(kernels.transpose, 1, {"x": float_(32, 32), "out": float_(32, 32)}, N=32),
+    "atomics": small(kernels.add_to_bins, 2, {"x": whole(100), "bins": whole(4)}, 100, BLOCK=64),
+    "compare and swap": small(kernels.swap, 1, {"flags": whole(64), "seen": whole(64)}, BLOCK=64),
+    "descriptors on Ampere": small(
+        kernels.described, 2, {"x": float_(100), "out": float_(100)}, 100, BLOCK=64, arch=80
+    ),
+    "a helper function": small(kernels.through_a_helper, 2, {"x": float_(100), "out": float_(100)}, 100, BLOCK=64),
+    "a loop": small(kernels.in_a_loop, 1, {"x": float_(200), "out": float_(64)}, 200, BLOCK=64),
+    "copies of copies": small(
+        kernels.product, 1, {"a": half(16, 64), "b": half(64, 16), "out": half(16, 16)}, 64, BLOCK=16, arch=80
+    ),
+    "a pipelined product": small(
+        kernels.product, 1, {"a": half(32, 64), "b": half(64, 32), "out": half(32, 32)}, 64, BLOCK=32, arch=80
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def traces():
+    """The traces of all cases with their lanes, and their PTX; two helper processes compile everything."""
+    plain = {name: case.trace() for name, case in CASES.items()}
+    requests = [
+        TritonRequest(call.kernel, call.signature, CASES[name].arch, call.num_warps, call.num_stages)
+        for name, trace in plain.items()
+        for call in trace.calls
+    ]
+    layouts, facts = triton_layouts_many(requests), compile_triton_many(requests)
+    return {
+        name: (with_lanes(trace, [layout]), fact.ptx)
+        for (name, trace), layout, fact in zip(plain.items(), layouts, facts, strict=True)
+    }
+
+
+def traced(trace, block):
+    """The accesses of one program as the machine counts them."""
+    rows = trace.select(block=block, active=True)
+    assert (rows.columns["thread"] >= 0).all()
+    base = np.array([SPACE * (i + 1) + b.address for i, b in enumerate(trace.buffers)])
+    itemsize = np.array([b.itemsize for b in trace.buffers])
+    number = rows.columns["buffer"]
+    address = base[number] + rows.columns["element"] * itemsize[number]
+    kind = np.array(["read", "write", "atomic"])[rows.columns["what"]]
+    return Counter(zip(rows.columns["thread"].tolist(), kind.tolist(), address.tolist(), rows.columns["size"].tolist()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_access_of_every_thread_is_what_the_ptx_does(name, traces):
+    trace, ptx = traces[name]
+    assert trace.without_threads == ()
+    values = [
+        SPACE * (trace._buffer_number(a) + 1) + trace.buffer(a).address if isinstance(a, str) else a
+        for a in CASES[name].arguments
+    ]
+    for block in range(trace.launches[0].blocks):
+        found = traced(trace, block)
+        assert found and found == accesses(ptx, [*values, 0, 0], block, trace.launches[0].threads)
+
+
+def test_a_trace_with_lanes_judges_as_without(traces):
+    for trace, _ in traces.values():
+        assert trace.faults(outputs=[]) == trace.of_programs.faults(outputs=[]) == []
+    x, out = torch.zeros(100), torch.zeros(90)
+    wrong = small(kernels.copy, 1, {"x": x, "out": out}, 100, BLOCK=128).trace()
+    assert [fault.kind for fault in wrong.faults()] == ["out-of-bounds"]
+    assert compiled_lanes(wrong).faults() == wrong.faults()
+
+
+def test_requests_are_those_of_warps(traces):
+    aligned, ragged = (traces[f"add {n} torch.float32"][0].requests(buffer="x", block=0) for n in (1024, 1025))
+    # 1024: 32 lanes read 16 bytes each, side by side. 1025 is no multiple of 16, so a mask may end within 16 bytes:
+    # each lane reads its four neighbours one after the other.
+    assert [(r.warp, r.size, len(r.lanes), len(r.sectors), r.efficiency) for r in aligned] == [
+        (warp, 16, 32, 16, 1.0) for _ in range(2) for warp in range(4)
+    ]
+    assert {(r.size, len(r.lanes), len(r.sectors), r.efficiency) for r in ragged} == {(4, 32, 16, 0.25)}
+    assert len(ragged) == 8 * 4
+    assert ragged[0].lanes == tuple(range(32)) and ragged[0].elements == tuple(range(0, 128, 4))
+    tail = traces["add 1025 torch.float32"][0].requests(buffer="x", block=1)
+    assert [(r.warp, r.lanes, r.elements) for r in tail] == [(0, (0,), (1024,))]
+
+
+def test_lanes_that_a_mask_switches_off_are_seen(traces):
+    trace = traces["fewer elements than threads"][0]
+    off = trace.select(block=1, buffer="out", active=False)
+    assert off.columns["thread"].tolist() == list(range(36, 64)) and off.columns["element"].tolist() == [
+        *range(100, 128)
+    ]
+    assert trace.masked("out") == dict.fromkeys(range(100, 128), 1)
+
+
+def test_a_scalar_is_read_by_every_thread_and_updated_by_one(traces):
+    trace = traces["sums and scalars"][0].select(block=0, buffer="total")
+    assert trace.select(what="read").columns["thread"].tolist() == list(range(128))
+    assert trace.select(what="atomic").columns["thread"].tolist() == [0]
+    out = traces["sums and scalars"][0].select(block=0, buffer="out")
+    assert out.columns["thread"].tolist() == list(range(8))  # 128 threads hold eight sums; the first eight store them
+
+
+def test_owners_are_warps_and_figures_draw_them(traces):
+    trace = traces["add 1024 torch.float32"][0]
+    assert trace.owners("out", by="warp").tolist() == [e // 128 % 4 for e in range(1024)]
+    assert trace.owners("out", by="thread")[[0, 3, 4, 127, 128, 512]].tolist() == [0, 0, 1, 31, 32, 0]
+    assert "32 lanes read 16 bytes each of x in 16 sectors" in request_figure(trace.requests(buffer="x")[0])
+    assert trace.launches[0].threads == 128
+    assert trace.launches[0].who(0, 40) == "program 0, thread 40 (warp 1, lane 8)"
+
+
+def test_descriptors_are_moved_by_a_copy_engine_on_hopper(tmp_path):
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x, out = torch.randn(100), torch.zeros(100)
+    for launch in (
+        lambda: kernels.described[(2,)](x, out, 100, BLOCK=64),
+        lambda: kernels.handed[(2,)](*(TensorDescriptor.from_tensor(t, [64]) for t in (x, out)), BLOCK=64),
+    ):
+        out.zero_()
+        trace = trace_triton(launch, {"x": x, "out": out}, lanes=True)
+        assert torch.equal(out, x) and set(trace.columns["thread"].tolist()) == {-1}
+        assert trace.owners("out").tolist() == [0] * 64 + [1] * 36
+        assert trace.masked("x") == dict.fromkeys(range(100, 128), 1)
+        assert {reason for _, _, reason in trace.without_threads} == {
+            "a copy engine (TMA) moves the tensor, asked by one thread"
+        }
+
+
+def test_a_gather_through_a_descriptor_is_seen():
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x, out = torch.randn(20, 16), torch.zeros(8, 16)
+    rows = torch.tensor([3, 19, 0, 5, 5, 7, 20, 1], dtype=torch.int32)  # row 20 does not exist: zeros
+    source = TensorDescriptor.from_tensor(x, [1, 16])
+    trace = trace_triton(lambda: kernels.gathered[(1,)](source, rows, out, N=16), {"x": x, "rows": rows, "out": out})
+    assert torch.equal(out, torch.cat([x, torch.zeros(1, 16)])[rows.long()])
+    assert trace.counts("x", "read")[[0, 2, 5, 19], 4].tolist() == [1, 0, 2, 1] and trace.faults() == []
+    assert set(trace.masked("x")) == set(range(320, 336))
+
+
+def test_what_the_compiler_leaves_out_has_no_thread():
+    trace = trace_triton(
+        lambda: kernels.loads_for_nothing[(1,)](x, out, BLOCK=64),
+        {"x": (x := torch.randn(65)), "out": (out := torch.zeros(64))},
+        lanes=True,
+    )
+    assert [(line, reason.startswith("the compiled kernel has no such access")) for _, line, reason in
+            trace.without_threads] == [(line_of(kernels.loads_for_nothing, "UNUSED"), True)]  # fmt: skip
+    assert (trace.select(buffer="out").columns["thread"] >= 0).all()
+
+
+def test_two_layouts_on_one_line_are_refused():
+    x, out = torch.randn(32, 32), torch.zeros(32, 32)
+    with pytest.raises(
+        ValueError, match=rf"lane_kernels.py:{line_of(kernels.two_layouts, 'AMBIGUOUS')} has 2 accesses"
+    ):
+        trace_triton(lambda: kernels.two_layouts[(1,)](x, out, N=32), {"x": x, "out": out}, lanes=True)
+
+
+def test_layouts_for_other_arguments_are_refused(traces):
+    layout = traces["add 1024 torch.float32"][0].layouts
+    with pytest.raises(ValueError, match=r"moves 4 neighbours with one ld\.global\.v4\.b32, but in the trace"):
+        with_lanes(CASES["add 1025 torch.float32"].trace(), layout)
+    with pytest.raises(ValueError, match="0 layouts for 1 launches"):
+        with_lanes(CASES["add 1025 torch.float32"].trace(), [])
+
+
+def test_an_argument_that_cannot_be_handed_over_is_named():
+    trace = trace_triton(lambda: kernels.typed[(1,)](x, KIND=tl.float32), {"x": (x := torch.zeros(1))})
+    with pytest.raises(ValueError, match="KIND of typed is a dtype, which cannot be handed"):
+        compiled_lanes(trace)
+
+
+def line_of(kernel, mark):
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return first + next(i for i, line in enumerate(lines) if mark in line)
+
+
+def test_a_million_rows_get_their_lanes_quickly():
+    case = small(kernels.copy, 128, {"x": float_(1 << 17), "out": float_(1 << 17)}, 1 << 17, BLOCK=1024)
+    trace = case.trace()
+    layouts = compiled_lanes(trace).layouts
+    many = with_rows_repeated(trace, 4)
+    start = time.perf_counter()
+    assert len(with_lanes(many, layouts)) == (1 << 20) // 4
+    assert time.perf_counter() - start < 1  # 0.1 s here
+
+
+def with_rows_repeated(trace, times):
+    columns = {name: np.tile(column, times) for name, column in trace.columns.items()}
+    columns["sequence"] += np.repeat(np.arange(times), len(trace)) * 1000
+    return replace(
+        trace, columns=columns, positions=np.tile(trace.positions, times), shapes=np.tile(trace.shapes, times)
+    )
