@@ -34,5 +34,5 @@ def test_a_missing_sanitizer_api_is_a_sentence(tmp_path, monkeypatch):
     from kernels.cuda.recorder import SanitizerMissing, build_recorder
 
     monkeypatch.setenv("SANITIZER_HOME", str(tmp_path))
-    with pytest.raises(SanitizerMissing, match="no include/sanitizer.h with a libsanitizer-public.so"):
+    with pytest.raises(SanitizerMissing, match=r"no include/sanitizer\.h with a libsanitizer-public\.so"):
         build_recorder(tmp_path, 90)
