@@ -194,7 +194,11 @@ def _regions(library: cuda_library.Library, translation: Translation, buffers: l
     home = library.thread_block
     for symbol in library.symbols:
         name = symbol.name
-        if symbol.thread_local and name in translation.shared:
+        if symbol.mangled.startswith("_ZGV"):  # the compiler's own note that an object of a class was constructed
+            if symbol.thread_local:
+                library.calls.kh_region(home + symbol.value, symbol.size, 0, 0, 0)
+                regions.append(Region(name, "guard", symbol.size))
+        elif symbol.thread_local and name in translation.shared:
             dynamic = any(array.dynamic for array in translation.shared[name])
             owner = symbol.components[-2] if len(symbol.components) > 1 else ""
             library.calls.kh_region(home + symbol.value, symbol.size, 0, 1, int(dynamic))

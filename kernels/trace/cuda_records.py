@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,16 +15,23 @@ _SIZE = (1 << SIZE_BITS) - 1
 
 
 class Recorded:
-    """All events of a trace and the turns that say who made them; see `EVENT` and `TURN` of `cuda_library`."""
+    """All events of a trace and the turns that say who made them; see `EVENT` and `TURN` of `cuda_library`.
 
-    def __init__(self, events: np.ndarray, turns: np.ndarray) -> None:
+    `hidden` are regions whose accesses are the compiler's own and not the kernel's.
+    """
+
+    def __init__(self, events: np.ndarray, turns: np.ndarray, hidden: Sequence[int] = ()) -> None:
         self.events = events
         self.turns = turns
+        self._hidden = hidden
 
     @property
     def accesses(self) -> Rows:
         kinds = self.events["kind"]
-        return Rows(self, (kinds < BARRIER) | (kinds == COMPARE_AND_SWAP))
+        which = (kinds < BARRIER) | (kinds == COMPARE_AND_SWAP)
+        if len(self._hidden):
+            which &= ~np.isin(self.events["region"], self._hidden)
+        return Rows(self, which)
 
     def kinds(self, *kinds: int) -> Rows:
         """The events of these kinds."""

@@ -154,7 +154,8 @@ def assemble(
     """Reads everything that the library recorded."""
     from kernels.trace.cuda_verdicts import verdicts
 
-    recorded = Recorded(library.events(), library.turns())
+    guards = [number for number, region in enumerate(regions) if region.space == "guard"]
+    recorded = Recorded(library.events(), library.turns(), guards)
     for number, size in enumerate(library.allocations()):
         regions.append(Region(f"allocation {number}", "global", size))
     records = library.launches()
