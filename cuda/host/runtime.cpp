@@ -148,6 +148,7 @@ void run_block() {
                     if (runtime.failure.stop) return;
                     moved = true;
                 }
+                if (!moved) moved = release_active(first, last);
             }
             for (int i = first; i < last; ++i) returned += runtime.threads[i].state == kReturned;
         }

@@ -106,6 +106,7 @@ void stop(Stop why, std::uint32_t pc, int kind = 0, std::uint64_t address = 0, s
 // Records an access of the running thread, or stops the launch before a harmful one is made.
 void record(std::uintptr_t address, std::size_t size, Kind kind, const void* return_address);
 void record_step(Kind kind, std::uint32_t pc, std::size_t size = 0);
+bool release_active(int first, int last);  // threads of a warp that wait in __activemask
 bool is_built_in(std::uintptr_t address);  // part of threadIdx, blockIdx, blockDim or gridDim
 void begin_regions(std::size_t dynamic_shared_bytes);
 void clear_shared();

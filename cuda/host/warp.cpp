@@ -5,7 +5,10 @@
 namespace kh {
 namespace {
 
-enum Op { kSync, kIndex, kUp, kDown, kXor, kBallot, kAny, kAll, kMatchAny };
+enum Op {  // those of kh_warp.h
+    kSync, kIndex, kUp, kDown, kXor, kBallot, kAny, kAll, kMatchAny, kMatchAll,
+    kAdd, kMin, kMax, kAnd, kOr, kXorBits, kActive
+};
 
 constexpr int kMaxLaneFaults = 256;
 struct LaneFault {
@@ -26,13 +29,29 @@ int source_lane(int lane, int op, int argument, int width) {
     }
 }
 
+std::uint64_t reduced(int op, std::uint64_t a, std::uint64_t b) {
+    switch (op) {
+        case kAdd: return a + b;
+        case kMin: return static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) ? a : b;
+        case kMax: return static_cast<std::int64_t>(a) > static_cast<std::int64_t>(b) ? a : b;
+        case kAnd: return a & b;
+        case kOr: return a | b;
+        default: return a ^ b;
+    }
+}
+
 void finish(Thread* warp, std::uint32_t mask, int op) {
     std::uint64_t given[32] = {}, received[32] = {};
     std::uint32_t ballot = 0;
+    bool first = true, equal = true;
+    std::uint64_t total = 0;
     for (int lane = 0; lane < 32; ++lane) {
         if (!(mask >> lane & 1)) continue;
         given[lane] = warp[lane].value;
         if (given[lane]) ballot |= 1u << lane;
+        equal = equal && (first || given[lane] == total);
+        total = first ? given[lane] : op >= kAdd ? reduced(op, total, given[lane]) : total;
+        first = false;
     }
     for (int lane = 0; lane < 32; ++lane) {
         if (!(mask >> lane & 1)) continue;
@@ -43,6 +62,10 @@ void finish(Thread* warp, std::uint32_t mask, int op) {
             received[lane] = ballot != 0;
         } else if (op == kAll) {
             received[lane] = ballot == mask;
+        } else if (op >= kAdd) {
+            received[lane] = total;
+        } else if (op == kMatchAll) {
+            received[lane] = equal ? mask : 0;
         } else if (op == kMatchAny) {
             for (int other = 0; other < 32; ++other) {
                 if ((mask >> other & 1) && given[other] == given[lane]) received[lane] |= 1u << other;
@@ -107,14 +130,34 @@ extern "C" __attribute__((visibility("hidden"))) void kh_fence(int scope) {
     record_step(kFence, place(__builtin_return_address(0)), static_cast<std::size_t>(scope));
 }
 
-// The lanes that run together are not defined on a GPU; here: all of the warp that have not returned.
+// The lanes that run together are not defined on a GPU; here: those that wait at the same place of the source when no
+// lane of the warp can go on without them.
 extern "C" __attribute__((visibility("hidden"))) unsigned kh_active_mask() {
-    const int first = number(runtime.current) / 32 * 32;
-    unsigned mask = 0;
-    for (int lane = 0; lane < 32 && first + lane < runtime.thread_count; ++lane) {
-        if (runtime.threads[first + lane].state != kReturned) mask |= 1u << lane;
+    Thread& self = *runtime.current;
+    self.pc = place(__builtin_return_address(0));
+    self.op = kActive;
+    self.state = kAtWarpOp;
+    self.mask = 0;
+    switch_fiber(self.fiber, runtime.scheduler);
+    return static_cast<unsigned>(self.value);
+}
+
+// Lets go the lanes of a warp that ask who is active, those of one place; false if there are none.
+__attribute__((visibility("hidden"))) bool kh::release_active(int first, int last) {
+    const Thread* chosen = nullptr;
+    std::uint32_t mask = 0;
+    for (int i = first; i < last; ++i) {
+        const Thread& thread = runtime.threads[i];
+        if (thread.state != kAtWarpOp || thread.op != kActive) continue;
+        if (!chosen) chosen = &thread;
+        if (thread.pc == chosen->pc) mask |= 1u << (i - first);
     }
-    return mask;
+    for (int i = first; i < last; ++i) {
+        if (!(mask >> (i - first) & 1)) continue;
+        runtime.threads[i].value = mask;
+        runtime.threads[i].state = kReady;
+    }
+    return mask != 0;
 }
 
 extern "C" __attribute__((visibility("default"))) int kh_lane_faults(const void** faults, int reset) {
