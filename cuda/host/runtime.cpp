@@ -48,6 +48,8 @@ void thread_entry() {
     thread_function(thread_arguments);
     runtime.current->state = kReturned;
     leave();
+    end_copies();  // continued only if it had copies on their way: they end with the block, and nobody sees them sooner
+    leave();
     __builtin_trap();  // a fiber that has returned is never continued
 }
 
@@ -132,6 +134,7 @@ void run_block() {
         thread.state = kReady;
         thread.interval = thread.warp_interval = 0;
     }
+    reset_copies();
     const int warps = (runtime.thread_count + 31) / 32;
     for (;;) {
         int returned = 0;
@@ -152,7 +155,12 @@ void run_block() {
             }
             for (int i = first; i < last; ++i) returned += runtime.threads[i].state == kReturned;
         }
-        if (returned == runtime.thread_count) return;
+        if (returned == runtime.thread_count) {
+            for (int i = 0; i < returned && !runtime.failure.stop; ++i) {
+                if (has_copies(i)) run_thread(runtime.threads[i]);
+            }
+            return;
+        }
         if (!open_barrier()) {
             report_standstill();
             return;

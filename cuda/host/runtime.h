@@ -12,8 +12,9 @@ namespace kh {
 constexpr int kMaxThreads = 1024;
 constexpr std::size_t kStackBytes = 64 * 1024;  // plus one page below it that may not be touched
 
-// A fence's size is its scope: 0 the block, 1 the device. A compare-and-swap is an atomic, and is told apart.
-enum Kind : std::uint8_t { kRead, kWrite, kAtomic, kBarrier, kWarpOp, kFence, kCompareAndSwap };
+// A fence's size is its scope: 0 the block, 1 the device. A compare-and-swap is an atomic, and is told apart. The end
+// of an asynchronous copy is a write; its begin is no access yet.
+enum Kind : std::uint8_t { kRead, kWrite, kAtomic, kBarrier, kWarpOp, kFence, kCompareAndSwap, kCopyBegin, kCopyEnd };
 
 // Why a thread stands still.
 enum State : std::int32_t { kReady, kReturned, kAtBarrier, kAtWarpOp };
@@ -108,6 +109,9 @@ void record(std::uintptr_t address, std::size_t size, Kind kind, const void* ret
 void record_step(Kind kind, std::uint32_t pc, std::size_t size = 0);
 bool release_active(int first, int last);  // threads of a warp that wait in __activemask
 bool is_built_in(std::uintptr_t address);  // part of threadIdx, blockIdx, blockDim or gridDim
+void reset_copies();  // when a block begins
+bool has_copies(int thread);
+void end_copies();  // those that the running thread has not waited for
 void begin_regions(std::size_t dynamic_shared_bytes);
 void clear_shared();
 

@@ -60,7 +60,14 @@ STOPS = (
     "assertion",
 )  # fmt: skip
 READY, RETURNED, AT_BARRIER, AT_WARP_OP = range(4)
-BARRIER, WARP_OP, FENCE, COMPARE_AND_SWAP = 3, 4, 5, 6  # kinds of events beyond READ, WRITE, ATOMIC
+BARRIER, WARP_OP, FENCE, COMPARE_AND_SWAP, COPY_BEGIN, COPY_END = (
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+)  # kinds of events beyond READ, WRITE, ATOMIC
 
 
 @dataclass(frozen=True)

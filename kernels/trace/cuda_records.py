@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.trace.cuda_library import BARRIER, COMPARE_AND_SWAP, SIZE_BITS
+from kernels.trace.cuda_library import BARRIER, COMPARE_AND_SWAP, COPY_END, SIZE_BITS
 from kernels.trace.model import ATOMIC
 
 _CHUNK = 1 << 15  # events turned into columns at a time: what lies between stays in the cache
@@ -28,7 +28,7 @@ class Recorded:
     @property
     def accesses(self) -> Rows:
         kinds = self.events["kind"]
-        which = (kinds < BARRIER) | (kinds == COMPARE_AND_SWAP)
+        which = (kinds < BARRIER) | (kinds == COMPARE_AND_SWAP) | (kinds == COPY_END)
         if len(self._hidden):
             which &= ~np.isin(self.events["region"], self._hidden)
         return Rows(self, which)

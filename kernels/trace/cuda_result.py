@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.trace.cuda_library import BARRIER, FENCE, WARP_OP, Library
+from kernels.trace.cuda_library import BARRIER, COPY_BEGIN, COPY_END, FENCE, WARP_OP, Library
 from kernels.trace.cuda_memory import DeviceBuffer
 from kernels.trace.cuda_records import Recorded, Rows
 from kernels.trace.cuda_translate import Function, Translation
 from kernels.trace.keys import differs, group_numbers
-from kernels.trace.model import _COLUMNS, Buffer, Launch, Trace
+from kernels.trace.model import _COLUMNS, WRITE, Buffer, Launch, Trace
 from kernels.trace.order import Order
 from kernels.trace.requests import Request
 
@@ -54,7 +54,8 @@ class CudaTrace(Trace):
     whole. `result` is what the launcher returned, or the error of a kernel launched directly (0: none). `steps` holds
     barrier arrivals and warp operations as columns like those of accesses. `stopped` is the verdict of a launch that
     could not go on. `warp_intervals` counts, for each row, the `__syncwarp` calls since the last barrier; `compares`
-    says which rows are compare-and-swaps. `fences` holds `__threadfence()` and its kind as columns.
+    says which rows are compare-and-swaps. `fences` holds `__threadfence()` and its kind as columns. `copies` holds
+    where asynchronous copies begin; `delivered` says which rows are their ends, writes that come when a thread waits.
     """
 
     outputs: tuple[str, ...] = ()
@@ -65,6 +66,8 @@ class CudaTrace(Trace):
     warp_intervals: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32), repr=False)
     fences: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     compares: np.ndarray = field(default_factory=lambda: np.empty(0, bool), repr=False)
+    copies: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    delivered: np.ndarray = field(default_factory=lambda: np.empty(0, bool), repr=False)
 
     def owner_pairs(self, buffer: str, launch: int | None = None) -> list[tuple[int, int]]:
         """(block, thread) that wrote each element last, in the order of the view; (-1, -1) where nobody did."""
@@ -114,6 +117,7 @@ class CudaTrace(Trace):
         stopped launch left unwritten are not held against it. A value of shared memory that is read before its block
         wrote it is a fault of its own, unless a race explains it.
         """
+        from kernels.trace.copies import early
         from kernels.trace.cuda_verdicts import unset_reads
         from kernels.trace.faults import faults
 
@@ -124,7 +128,10 @@ class CudaTrace(Trace):
         order = Order(self.columns, self.warp_intervals, self.fences, self.compares, shared)
         rest = faults(self._ordered_by_warp(), names, order)
         found += [fault for fault in rest if not (self.stopped and fault.kind == "unwritten")]
-        raced = {fault.buffer for fault in found if fault.kind == "shared-race"}
+        copied = early(self)
+        explained = {fault.buffer for fault in copied}
+        found = [*(f for f in found if f.kind != "shared-race" or f.buffer not in explained), *copied]
+        raced = {fault.buffer for fault in found if fault.kind == "shared-race"} | explained
         return found + [fault for fault in unset_reads(self) if fault.buffer not in raced]
 
     def _ordered_by_warp(self) -> Trace:
@@ -171,14 +178,20 @@ def assemble(
     number_of = {line: i for i, (_, line) in enumerate(sites)}
     site_of = np.zeros(int(places.max(initial=0)) + 1, np.int32)
     site_of[places] = [number_of[lines.get(int(place), 0)] for place in places]
-    rows = recorded.accesses
-    buffers, number_in, item = _buffers(regions, rows, translation, launches)
+    rows, begins = recorded.accesses, recorded.kinds(COPY_BEGIN)
+    touched = rows.regions(len(regions)) | begins.regions(len(regions))
+    buffers, number_in, item = _buffers(regions, rows, touched, translation, launches)
     columns, compares = rows.columns(site_of, number_in, item)
+    delivered = columns["what"] == COPY_END
+    columns["what"][delivered] = WRITE
     columns |= {name: rows.turns(name) for name in ("launch", "block", "thread", "interval")}
     columns |= {"active": np.ones(len(rows), bool), "sequence": rows.sequence}
     columns = {name: columns[name].astype(dtype, copy=False) for name, dtype in _COLUMNS.items()}
     steps = recorded.kinds(BARRIER, WARP_OP).steps(site_of)
     fences = recorded.kinds(FENCE).steps(site_of)
+    copies = begins.steps(site_of)
+    if len(begins):
+        copies |= begins.columns(site_of, number_in, item)[0]
     stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
     return CudaTrace(
         launches,
@@ -193,6 +206,8 @@ def assemble(
         rows.turns("warp_interval"),
         fences,
         compares,
+        copies,
+        delivered,
     )
 
 
@@ -215,11 +230,11 @@ def _launch(record: np.void, file: str, translation: Translation) -> Launch:
 def _buffers(
     regions: list[Region],
     rows: Rows,
+    touched: np.ndarray,
     translation: Translation,
     launches: tuple[Launch, ...],
 ) -> tuple[list[Buffer], np.ndarray, np.ndarray]:
     """Arguments, and whatever else was touched, as buffers; the buffer's number and item size for each region."""
-    touched = rows.regions(len(regions))
     buffers: list[Buffer] = []
     number_in, item = np.zeros(len(regions) or 1, np.int64), np.ones(len(regions) or 1, np.int64)
     for number, region in enumerate(regions):

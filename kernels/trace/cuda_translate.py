@@ -23,8 +23,8 @@ _SHARED = re.compile(
     r"(?P<type>(?:unsigned\s+|signed\s+|long\s+)*[\w:]+(?:\s*<[^;{}<>]*>)?)\s+(?P<rest>[^;]+);"
 )
 _REFUSED_HEADERS = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:cuda_(?!runtime|fp16|bf16)\w+|mma|cooperative_groups|cuda|curand\w*)\.h"
-    r"|cuda/[^>\"]+|cu[bt]\w*/[^>\"]+)",
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:cuda_(?!runtime|fp16|bf16|pipeline)\w+|mma|cooperative_groups|cuda|curand\w*)"
+    r"\.h|cuda/[^>\"]+|cu[bt]\w*/[^>\"]+)",
     re.M,
 )
 

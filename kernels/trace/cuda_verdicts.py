@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.trace.cuda_library import AT_BARRIER, AT_WARP_OP, COMPARE_AND_SWAP, RETURNED, STOPS, Library
+from kernels.trace.cuda_library import (
+    AT_BARRIER,
+    AT_WARP_OP,
+    COMPARE_AND_SWAP,
+    COPY_BEGIN,
+    COPY_END,
+    RETURNED,
+    STOPS,
+    Library,
+)
 from kernels.trace.faults import VERBS, Fault, capital, spans
 from kernels.trace.keys import group_numbers
 from kernels.trace.model import ATOMIC, KINDS, WARP_SIZE, WRITE, Launch, Trace, shown_path
@@ -156,7 +165,8 @@ def _warp(
 def _address(
     stop: str, failure: np.void, who: str, regions: list[Region], library: Library, file: str, line: int
 ) -> Fault:
-    kind = ATOMIC if failure["kind"] == COMPARE_AND_SWAP else int(failure["kind"])
+    kind = int(failure["kind"])
+    kind = {COMPARE_AND_SWAP: ATOMIC, COPY_BEGIN: WRITE, COPY_END: WRITE}.get(kind, kind)
     address, size, verb = int(failure["address"]), int(failure["size"]), VERBS[KINDS[kind]]
     best, distance = None, 1 << 62
     home = library.thread_block
