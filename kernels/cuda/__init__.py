@@ -1,4 +1,4 @@
-"""The compiled CUDA kernels of cuda/kernels.cu and cuda/patterns.cu as functions on PyTorch tensors.
+"""The compiled CUDA kernels of cuda/kernels.cu as functions on PyTorch tensors.
 
 The library is compiled by nvcc on first use, into build/. Importing this package needs neither torch nor nvcc.
 """
@@ -6,15 +6,11 @@ The library is compiled by nvcc on first use, into build/. Importing this packag
 from kernels.cuda.building import BuildFailed, build, build_portfolio
 from kernels.cuda.call import (
     available,
-    copy_columns,
-    copy_rows,
     library,
     softmax_online,
     softmax_online_scalar,
     softmax_parallel,
     softmax_serial,
-    transpose_tile_32,
-    transpose_tile_33,
     vector_add,
     why_not,
 )
@@ -29,15 +25,11 @@ __all__ = [
     "build",
     "build_portfolio",
     "compiler",
-    "copy_columns",
-    "copy_rows",
     "library",
     "softmax_online",
     "softmax_online_scalar",
     "softmax_parallel",
     "softmax_serial",
-    "transpose_tile_32",
-    "transpose_tile_33",
     "vector_add",
     "why_not",
 ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-import kernels.cuda as cuda
+from kernels.cuda import patterns
 
 TRANSPOSES = ("transpose_tile_32", "transpose_tile_33")
 KERNELS = ("copy_rows", "copy_columns", *TRANSPOSES)
@@ -15,7 +15,7 @@ def test_a_padded_matrix_arrives_whole(kernel, rows, columns):
     import torch
 
     x = torch.randn(rows, columns + 3, device="cuda")[:, :columns]
-    got = getattr(cuda, kernel)(x)
+    got = getattr(patterns, kernel)(x)
     assert torch.equal(got, x.T if kernel in TRANSPOSES else x)
 
 
@@ -24,6 +24,6 @@ def test_what_is_no_matrix_of_rows_is_refused_in_words():
     import torch
 
     with pytest.raises(ValueError, match="copy_rows works on a matrix, and x has 1 dimensions"):
-        cuda.copy_rows(torch.ones(4, device="cuda"))
+        patterns.copy_rows(torch.ones(4, device="cuda"))
     with pytest.raises(ValueError, match="neighbouring columns side by side"):
-        cuda.transpose_tile_33(torch.ones(4, 5, device="cuda").T)
+        patterns.transpose_tile_33(torch.ones(4, 5, device="cuda").T)
