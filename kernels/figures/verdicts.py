@@ -11,19 +11,25 @@ if TYPE_CHECKING:
     from kernels.trace import Fault
 
 
-def verdict_list(faults: Iterable[Fault], title: str = "", most: int = 4) -> str:
-    """One item a verdict: its kind, then its sentence. Without any, a sentence says so.
+NONE = "no verdict: nothing is wrong with the recorded accesses"
 
-    `title` says what was traced. After `most` verdicts the list says how many follow.
+
+def verdict_list(faults: Iterable[Fault], title: str = "", most: int = 4, none: str = NONE) -> str:
+    """One item a verdict or advice: its kind, then its sentence. Without any, `none` is the sentence that says so.
+
+    An item whose explanation is not named like its kind carries the key as `data-explained`. `title` says what was
+    traced. After `most` verdicts the list says how many follow.
     """
     faults = list(faults)
-    items = [
-        f'<li><strong class="kl-verdict__kind">{escape(fault.kind)}</strong> {escape(fault.sentence)}</li>'
-        for fault in faults[:most]
-    ]
+    items = [_item(fault) for fault in faults[:most]]
     if len(faults) > most:
         items.append(f"<li>and {number(len(faults) - most)} more</li>")
     if not items:
-        items = ['<li class="kl-verdict--none">no verdict: nothing is wrong with the recorded accesses</li>']
+        items = [f'<li class="kl-verdict--none">{escape(none)}</li>']
     head = f'<p class="kl-verdicts__title">{escape(title)}</p>' if title else ""
     return f'<div class="kl-fig kl-verdicts">{head}<ul>{"".join(items)}</ul></div>'
+
+
+def _item(fault: Fault) -> str:
+    key = f' data-explained="{escape(fault.explanation)}"' if fault.explanation != fault.kind else ""
+    return f'<li{key}><strong class="kl-verdict__kind">{escape(fault.kind)}</strong> {escape(fault.sentence)}</li>'

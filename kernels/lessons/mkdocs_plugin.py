@@ -21,6 +21,7 @@ from mkdocs.utils import meta as front_matter
 
 from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
+from kernels.lessons.explained import linked
 from kernels.lessons.model import Fault, PageSource
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
@@ -142,7 +143,12 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         if rendered_unseen(html):
             message = "an executed block or inline value was rendered without having been run"
             self._late.append(Fault(page.file.src_uri, 1, "unplaced", message))
-        return html
+
+        def href(name: str) -> str | None:
+            target = files.get_file_from_path(name)
+            return target.url_relative_to(page.file) if target and target is not page.file else None
+
+        return linked(html, href)
 
     def on_env(self, env, *, config, files):
         """Compile the theme's templates once, not at every rebuild."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from kernels.lessons.explained import linked, with_explanation
+
 STYLE = "docs/assets/lessons.css"
 
 
@@ -51,7 +53,8 @@ def in_words(trace, block: int, thread: int) -> list[str]:
     lines = [f"{launch.kernel}: {_count(launch.blocks, 'block')} of {launch.threads} threads"]
     lines += trace.story(thread, block)
     faults = trace.faults()
-    return [*lines, *(f"verdict: {fault}" for fault in faults)] if faults else [*lines, "no verdict: nothing is wrong"]
+    lines += [f"verdict: {with_explanation(fault)}" for fault in faults] or ["no verdict: nothing is wrong"]
+    return lines + [f"advice: {with_explanation(item)}" for item in trace.advice()]
 
 
 def _count(number: int, word: str) -> str:
@@ -75,7 +78,10 @@ def as_page(trace, block: int, root: Path) -> str:
     shared = trace.timeline(block=block)
     if shared:
         figures.append(timeline(shared, f"Block {block}: shared memory between barriers"))
-    figures.append(verdict_list(trace.faults()))
+    figures.append(linked(verdict_list(trace.faults())))
+    advice = trace.advice()
+    if advice:
+        figures.append(linked(verdict_list(advice, "Right, and slower than it need be")))
     style = (root / STYLE).read_text(encoding="utf-8") if (root / STYLE).is_file() else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 # Most shared memory of one block, static and dynamic together, after the table of technical specifications per
 # compute capability in the CUDA C++ Programming Guide. The host build refuses what the largest of them refuses.
 SHARED_MEMORY_KIB = {"sm_80": 163, "sm_86, sm_89 and sm_120": 99, "sm_90 and sm_100": 227}
-SHARED_MEMORY = "at most " + ", ".join(
-    f"{kib} KiB of shared memory on {arch}" for arch, kib in SHARED_MEMORY_KIB.items()
-)
+SHARED_MEMORY = ", ".join(f"{kib} KiB on {arch}" for arch, kib in SHARED_MEMORY_KIB.items())
 
 
 def verdicts(
@@ -243,7 +241,7 @@ def _refused(launch: Launch, shared_bytes: int, file: str) -> Fault:
     elif launch.blocks == 0 or threads == 0:
         cause = "a grid and a block have at least one element on each axis"
     elif shared_bytes > 227 * 1024:
-        cause = f"a block has {SHARED_MEMORY}, and this one asks for {shared_bytes / 1024:.4g} KiB"
+        cause = f"a block has at most so much shared memory: {SHARED_MEMORY}; this one wants {shared_bytes // 1024} KiB"
     else:
         cause = "y and z of a grid go up to 65535, z of a block up to 64"
     return _fault("launch-refused", start, "", file, launch.line, cause)

@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.lessons.explained import with_explanation
 from kernels.trace.triton import trace_triton
 
 CASES = ((1, 1), (257, 2), (1000, 3), (4096, 4), (300, 8))  # (elements, programs); the last has programs without work
@@ -38,7 +39,7 @@ def verdicts(n: int, programs: int, block: int = 256) -> list[str]:
     out = torch.full_like(x, float("nan"))
     buffers = {"x": x, "y": y, "out": out}
     trace = trace_triton(lambda: _add_grid_stride[(programs,)](x, y, out, n, BLOCK=block), buffers)
-    found = [fault.sentence for fault in trace.faults(outputs=["out"])]
+    found = [with_explanation(fault) for fault in trace.faults(outputs=["out"])]
     twice = [name for name in ("x", "y") if (trace.counts(name, "read") > 1).any()]
     found += [f"{name} is read more than once in some element, which is traffic for nothing." for name in twice]
     if not found and not torch.equal(out, x + y):

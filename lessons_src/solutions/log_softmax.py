@@ -16,6 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.lessons.explained import with_explanation
 from kernels.ops.interpreter import behave_like_a_gpu
 from kernels.ops.op import ROUNDOFF
 from kernels.trace.triton import trace_triton
@@ -52,7 +53,7 @@ def verdicts(centre: float, width: int, rows: int = 3) -> list[str]:
         block = triton.next_power_of_2(width)
         _log_softmax_rows[(rows,)](x, out, width, x.stride(0), BLOCK_N=block)
 
-    found = [fault.sentence for fault in trace_triton(launch, {"x": x, "out": out}).faults(outputs=["out"])]
+    found = [with_explanation(fault) for fault in trace_triton(launch, {"x": x, "out": out}).faults(outputs=["out"])]
     expected = torch.log_softmax(x.double(), dim=-1)
     # The scores are rounded once more when the maximum is taken off, so the error grows with their size.
     allowed = ROUNDOFF["float32"] * (width**0.5 + 8 + 2 * (abs(centre) + 30))

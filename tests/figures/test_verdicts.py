@@ -1,5 +1,7 @@
 """A list of verdicts shows kind and sentence, escaped and bounded, and says when there is none."""
 
+from dataclasses import replace
+
 from kernels.figures import verdict_list
 from kernels.trace import Fault
 
@@ -16,6 +18,13 @@ def test_kind_and_sentence_are_shown_escaped():
 
 def test_no_verdict_is_said_and_not_empty():
     assert "nothing is wrong" in verdict_list([])
+    assert "no advice &amp; more</li>" in verdict_list([], none="no advice & more")
+
+
+def test_the_key_of_an_explanation_stands_in_the_item_where_the_kind_does_not_say_it():
+    other = replace(fault("x"), explanation="a-key")
+    assert '<li data-explained="a-key"><strong' in verdict_list([other])
+    assert "data-explained" not in verdict_list([fault("x")])
 
 
 def test_a_long_list_says_how_many_follow():

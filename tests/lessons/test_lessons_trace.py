@@ -32,6 +32,14 @@ def test_the_only_thread_of_the_second_block(tmp_path):
     assert done.exit_code == 0 and "writes out[256]" in done.output and "2 blocks of 256" in done.output
 
 
+def test_advice_is_given_and_is_no_fault(tmp_path):
+    done = lessons("softmax_serial", "--rows", "64", "--cols", "40", "--output", str(tmp_path / "t.html"))
+    assert done.exit_code == 0 and "no verdict: nothing is wrong" in done.output
+    assert "advice: Block 0, warp 0 reads x" in done.output
+    assert "Explained in: docs/reference/verdicts.md#uncoalesced" in done.output
+    assert "slower than it need be" in (tmp_path / "t.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -56,6 +64,8 @@ def test_a_kernel_that_does_wrong_ends_with_one(tmp_path, monkeypatch):
     monkeypatch.setattr(cuda, "trace_cuda_launcher", broken)
     done = lessons("vector_add", "--output", str(tmp_path / "t.html"))
     assert done.exit_code == 1 and "verdict: Block 1, thread 1" in done.output
+    assert "Explained in: docs/reference/verdicts.md#out-of-bounds" in done.output
+    assert "Explained in: docs/reference/verdicts.md#out-of-bounds" in (tmp_path / "t.html").read_text()
     assert "out-of-bounds" in (tmp_path / "t.html").read_text()
     assert tracing.trace_kernel("vector_add", 1, 8).faults()
 
