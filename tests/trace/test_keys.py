@@ -30,6 +30,13 @@ def test_groups_are_those_of_a_sort(seed):
     assert 0 <= number.min() <= number.max() < total <= max(1 << 16, 8 * count)
 
 
+def test_many_wide_columns_do_not_overflow():
+    columns = list(np.random.default_rng(0).integers(-(2**40), 2**40, (6, 20_000)))  # 20000**6 is more than 2**63
+    number, total = group_numbers(columns)
+    assert total == 20_000
+    assert (columns[0][np.argsort(number)] == np.sort(columns[0])).all()
+
+
 def test_no_rows_have_no_groups():
     number, total = group_numbers([np.empty(0, np.int32)] * 2)
     assert (len(number), total) == (0, 0)

@@ -14,7 +14,7 @@ from kernels.trace.cuda_records import Recorded
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 ROOT = Path(__file__).resolve().parents[2]
-TRAPS = Path(__file__).parent / "cuda_sources" / "traps.cu"
+UNUSUAL = Path(__file__).parent / "cuda_sources" / "unusual.cu"
 F32 = np.float32
 
 
@@ -87,6 +87,15 @@ def test_who_made_an_access_is_right_across_barriers_blocks_and_launches():
     assert len(set(writes["interval"].tolist())) == 1 and writes["interval"][0] > 0
 
 
+def test_a_thread_that_goes_on_alone_begins_a_new_turn():
+    trace = trace_cuda("alone", grid=2, block=1, args=[np.zeros(6, F32)], source=UNUSUAL)
+    assert trace.columns["block"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert trace.columns["interval"].tolist() == [0, 1, 1] * 2
+    assert trace.warp_intervals.tolist() == [0, 0, 1] * 2
+    one_each = trace_cuda("one_each", grid=3, block=1, args=[np.zeros(3, F32)], source=UNUSUAL)
+    assert one_each.columns["block"].tolist() == [0, 1, 2]
+
+
 def test_a_library_that_records_otherwise_is_refused(monkeypatch):
     cuda_library.load.cache_clear()
     monkeypatch.setattr(cuda_library, "EVENT", np.dtype([("pc", "<u4"), ("block", "<u4"), ("place", "<i8", 2)]))
@@ -96,10 +105,9 @@ def test_a_library_that_records_otherwise_is_refused(monkeypatch):
 
 
 def test_a_copy_of_many_bytes_is_several_accesses():
-    source = TRAPS.parent / "long_copy.cu"
     items = (9 << 20) // 4
     x, out = np.ones(items, F32), np.zeros(items, F32)
-    trace = trace_cuda("copy_all", grid=1, block=1, args=[x, out], source=source)
+    trace = trace_cuda("copy_all", grid=1, block=1, args=[x, out], source=UNUSUAL)
     column = trace.select(buffer="out").columns
     assert column["size"].tolist() == [8 << 20, 1 << 20]
     assert column["element"].tolist() == [0, 2 << 20]
@@ -109,7 +117,6 @@ def test_a_copy_of_many_bytes_is_several_accesses():
 
 def test_accesses_in_front_of_a_buffer_and_behind_it_keep_their_elements():
     x, out = np.zeros(8, F32), np.zeros(8, F32)
-    source = TRAPS.parent / "long_copy.cu"
-    trace = trace_cuda("around", grid=1, block=1, args=[x, out], source=source)
+    trace = trace_cuda("around", grid=1, block=1, args=[x, out], source=UNUSUAL)
     assert trace.select(buffer="x").columns["element"].tolist() == [-1, -16384, 8, 16391]
     assert trace.stopped is None
