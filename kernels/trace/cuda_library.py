@@ -6,12 +6,14 @@ The layouts of C structures here mirror `cuda/host/runtime.h` and `runtime.cpp`.
 from __future__ import annotations
 
 import ctypes
+import json
+import os
 import shutil
 import struct
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +81,7 @@ class Symbol:
     size: int
     thread_local: bool
 
-    @property
+    @cached_property
     def components(self) -> list[str]:
         """The names inside the mangled name: `_ZZ12block_reducefE7scratch_0` gives block_reduce, scratch."""
         if not self.mangled.startswith("_Z"):
@@ -155,6 +157,11 @@ class Library:
         return self.calls.kh_anchor_address() - anchor.value
 
     @property
+    def _lines_file(self) -> Path:
+        """Source lines of this library that an earlier process asked for: asking again takes longer than the trace."""
+        return self.path.with_suffix(".lines.json")
+
+    @property
     def base(self) -> int:
         return self.calls.kh_library() or 0
 
@@ -205,10 +212,13 @@ class Library:
 
     def lines(self, places: np.ndarray) -> dict[int, int]:
         """The line in the kernels' source for each return address; 0 where the code is not from there."""
-        missing = [int(place) for place in places if int(place) not in self._lines]
-        if missing:
-            self._lines.update(_resolve(str(self.path), self.shown, missing))
-        return {int(place): self._lines[int(place)] for place in places}
+        wanted = [int(place) for place in places]
+        if any(place not in self._lines for place in wanted):
+            self._lines |= _read_lines(self._lines_file)
+        if missing := [place for place in wanted if place not in self._lines]:
+            self._lines |= _resolve(str(self.path), self.shown, missing)
+            _write_lines(self._lines_file, self._lines)
+        return {place: self._lines[place] for place in wanted}
 
 
 @lru_cache(maxsize=64)
@@ -224,6 +234,22 @@ def _view(start: int | None, count: int, kind: np.dtype) -> np.ndarray:
 
 def _copy(start: int | None, count: int, kind: np.dtype) -> np.ndarray:
     return _view(start, count, kind).copy()
+
+
+def _read_lines(file: Path) -> dict[int, int]:
+    try:
+        return {int(place): int(line) for place, line in json.loads(file.read_text(encoding="utf-8")).items()}
+    except (OSError, ValueError, TypeError, AttributeError):  # not there yet, or damaged: it is made again
+        return {}
+
+
+def _write_lines(file: Path, lines: dict[int, int]) -> None:
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        part.write_text(json.dumps(lines), encoding="utf-8")
+        part.replace(file)
+    except OSError:
+        part.unlink(missing_ok=True)  # no room, or not ours to write: the next process asks again
 
 
 def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:

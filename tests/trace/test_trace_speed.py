@@ -96,6 +96,31 @@ def test_a_thread_that_goes_on_alone_begins_a_new_turn():
     assert one_each.columns["block"].tolist() == [0, 1, 2]
 
 
+def test_source_lines_are_asked_for_once(monkeypatch):
+    cuda_library.load.cache_clear()
+    lines = {event.line for event in traced(40)}
+    assert len(lines) > 5 and 0 not in lines
+    asked = []
+    monkeypatch.setattr(cuda_library, "_resolve", lambda *arguments: asked.append(arguments))
+    cuda_library.load.cache_clear()  # as in a new process
+    assert {event.line for event in traced(40)} == lines
+    assert not asked
+
+
+def test_damaged_source_lines_are_asked_for_again(monkeypatch):
+    written = []
+    write = cuda_library._write_lines
+    monkeypatch.setattr(cuda_library, "_read_lines", lambda file: {})
+    monkeypatch.setattr(cuda_library, "_write_lines", lambda file, lines: written.append(file) or write(file, lines))
+    cuda_library.load.cache_clear()
+    lines = {event.line for event in traced(40)}
+    monkeypatch.undo()
+    for damage in ("", "[1]", '{"x": 1}', '{"1": null}'):
+        written[0].write_text(damage)
+        cuda_library.load.cache_clear()
+        assert {event.line for event in traced(40)} == lines
+
+
 def test_a_library_that_records_otherwise_is_refused(monkeypatch):
     cuda_library.load.cache_clear()
     monkeypatch.setattr(cuda_library, "EVENT", np.dtype([("pc", "<u4"), ("block", "<u4"), ("place", "<i8", 2)]))
