@@ -72,7 +72,7 @@ def test_an_event_is_sixteen_bytes_and_a_turn_is_shared(monkeypatch):
     n = 1000
     x, out = np.zeros((1, n), F32), np.zeros((1, n), F32)
     trace = trace_cuda_launcher("launch_softmax_serial", [x, out, 1, n, n, n])
-    [(events, turns)] = seen
+    [(events, turns, *_)] = seen
     assert (events.itemsize, turns.itemsize) == (16, 24)
     assert len(events) == len(trace) == 4 * n
     assert len(turns) == 1  # one thread has the row to itself
