@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kernels.trace.advice import Advice
     from kernels.trace.faults import Fault
     from kernels.trace.requests import Request
+    from kernels.trace.views import Divergence, RequestTable, Unit
 
 READ, WRITE, ATOMIC = 0, 1, 2
 KINDS = ("read", "write", "atomic")
@@ -264,6 +265,29 @@ class Trace:
         from kernels.trace.requests import requests
 
         return requests(self.select(**which))
+
+    def request_table(self, **which: object) -> RequestTable:
+        """`requests()` as arrays, for large traces, with sums by source line; takes what `select` takes."""
+        from kernels.trace.views import request_table
+
+        return request_table(self.select(**which))
+
+    def divergence(self, **which: object) -> Divergence:
+        """Which lanes of each warp ran each source line, and how often; takes what `select` takes."""
+        from kernels.trace.views import divergence
+
+        return divergence(self.select(**which))
+
+    def thread_counts(
+        self, what: str, buffer: str | None = None, launch: int = 0, unit: Unit = "accesses"
+    ) -> np.ndarray:
+        """How often each thread of a launch read, wrote or updated: int64, shape (blocks, threads a block).
+
+        `what` is one of `KINDS`, `unit` "accesses", "elements" or "bytes". ValueError where no threads are shown.
+        """
+        from kernels.trace.views import thread_counts
+
+        return thread_counts(self, what, buffer, launch, unit)
 
     def bank_conflicts(self, **which: object) -> list[Request]:
         """The shared-memory requests that need more wavefronts than a conflict-free one would."""

@@ -67,13 +67,17 @@ class Request:
         return self.useful_bytes / self.sector_bytes if self.addresses else 1.0
 
     def _phases(self) -> list[list[int]]:
-        """The words that each phase needs: 8-byte accesses go by half warps, 16-byte ones by quarter warps."""
-        width = WARP_SIZE // max(1, self.size // BANK_BYTES)
-        phases: dict[int, set[int]] = {}
+        """The words that each phase needs: 8-byte accesses go by half warps, 16-byte ones by quarter warps.
+
+        Lanes that read or write the same word share it. Atomics on one word take turns, so each lane's word counts.
+        """
+        width = max(1, WARP_SIZE // max(1, self.size // BANK_BYTES))
+        phases: dict[int, set[tuple[int, int]]] = {}
         for lane, address in zip(self.lanes, self.addresses, strict=True):
             words = range(address // BANK_BYTES, (address + self.size - 1) // BANK_BYTES + 1)
-            phases.setdefault(lane // width, set()).update(words)
-        return [sorted(words) for _, words in sorted(phases.items())]
+            turn = lane if self.what == "atomic" else 0
+            phases.setdefault(lane // width, set()).update((word, turn) for word in words)
+        return [sorted(word for word, _ in words) for _, words in sorted(phases.items())]
 
     @property
     def conflict_degree(self) -> int:
@@ -148,12 +152,10 @@ def _request(trace: Trace, rows: np.ndarray) -> Request:
 
 def _rank(keys: list[np.ndarray], sequence: np.ndarray) -> np.ndarray:
     """Position of each row among the rows with equal keys, by sequence."""
-    order = np.lexsort((sequence, *reversed(keys)))
-    change = np.zeros(len(order), bool)
-    change[0] = True
-    for key in keys:
-        change[1:] |= np.diff(key[order]) != 0
-    start = np.maximum.accumulate(np.where(change, np.arange(len(order)), 0))
+    number, count = group_numbers(keys)
+    in_order = len(sequence) < 2 or (np.diff(sequence) >= 0).all()
+    order = np.argsort(number, kind="stable") if in_order else np.lexsort((sequence, number))
+    sizes = np.bincount(number, minlength=count)
     rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - start
+    rank[order] = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return rank

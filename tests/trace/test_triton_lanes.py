@@ -264,9 +264,9 @@ def test_a_million_rows_get_their_lanes_quickly():
     trace = case.trace()
     layouts = compiled_lanes(trace).layouts
     many = with_rows_repeated(trace, 4)
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(with_lanes(many, layouts)) == (1 << 20) // 4
-    assert time.perf_counter() - start < 1  # 0.1 s here
+    assert time.process_time() - start < 1  # 0.1 s here
 
 
 def with_rows_repeated(trace, times):
