@@ -2,6 +2,7 @@
 
 from kernels.figures.charts import bar_chart, line_chart
 from kernels.figures.html import Markup, data_table, figure
+from kernels.figures.mutants import mutant_table, rewrite_table, verdict_summary
 from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
 from kernels.figures.results import compile_table, result_table
 from kernels.figures.verdicts import verdict_list
@@ -16,11 +17,14 @@ __all__ = [
     "data_table",
     "figure",
     "line_chart",
+    "mutant_table",
     "ownership_grid",
     "ownership_strip",
     "request_figure",
     "result_table",
+    "rewrite_table",
     "thread_table",
     "timeline",
     "verdict_list",
+    "verdict_summary",
 ]

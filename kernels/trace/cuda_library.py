@@ -100,7 +100,7 @@ class Symbol:
                 position = max(end, position + 1)
         return found or [self.mangled]
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.components[-1]
 

@@ -283,11 +283,12 @@ def _trailer(functions: tuple[Function, ...], code: str, shown: str) -> str:
     scopes, done = _scopes(code), set()
     for match in _SHARED.finditer(code):
         name = re.match(r"\s*(\w+)\s*\[\s*\]", match["rest"])
-        if not match["extern"] or not name or name[1] in done:
+        scope = _scope_at(scopes, match.start())
+        if not match["extern"] or not name or (scope, name[1]) in done:
             continue
-        done.add(name[1])
+        done.add((scope, name[1]))
         kind = " ".join(match["type"].split())
-        spaces = [part for part in re.split("::", _scope_at(scopes, match.start())) if part]
+        spaces = [part for part in re.split("::", scope) if part]
         if not spaces and _in_unnamed(code, match.start()):
             spaces = [""]
         opened, closed = "".join(f"namespace {space} {{ " for space in spaces), "}" * len(spaces)
