@@ -1,10 +1,13 @@
 """Data to HTML: figures and tables as pure functions. Same data, same bytes; colours live in the site's stylesheet."""
 
+from kernels.figures.banks import bank_figure, bank_tile
 from kernels.figures.charts import bar_chart, line_chart
+from kernels.figures.divergence import divergence_figure
 from kernels.figures.html import Markup, data_table, figure
 from kernels.figures.mutants import mutant_table, rewrite_table, verdict_summary
 from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
 from kernels.figures.results import compile_table, result_table
+from kernels.figures.stepper import stepper
 from kernels.figures.verdicts import verdict_list
 from kernels.figures.warps import request_figure, thread_table, timeline
 
@@ -12,9 +15,12 @@ __all__ = [
     "MASKED",
     "NOBODY",
     "Markup",
+    "bank_figure",
+    "bank_tile",
     "bar_chart",
     "compile_table",
     "data_table",
+    "divergence_figure",
     "figure",
     "line_chart",
     "mutant_table",
@@ -23,6 +29,7 @@ __all__ = [
     "request_figure",
     "result_table",
     "rewrite_table",
+    "stepper",
     "thread_table",
     "timeline",
     "verdict_list",

@@ -18,12 +18,16 @@ LEFT, TOP, ROW, GAP = 58, 34, 22, 30  # pixels: where the boxes begin, a row's h
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring elements with one owner and one state: "owned", "masked", "nobody" or "outside"."""
+    """Neighbouring elements with one owner and one state: "owned", "masked", "nobody", "outside" or "several".
+
+    `owners` are all owners of elements that have several; `owner` is then the highest.
+    """
 
     first: int
     last: int
     owner: int
     state: str
+    owners: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
@@ -36,21 +40,33 @@ class Run:
             "masked": f"{owner}, masked off" if self.owner >= 0 else "masked off",
             "nobody": "nobody",
             "outside": f"{owner}, out of bounds",
+            "several": f"{who}s {_listed(self.owners)}",
         }[self.state]
+
+
+def _listed(owners: Sequence[int]) -> str:
+    """`0 and 1`, `0, 1 and 5 more`."""
+    if len(owners) < 4:
+        return " and ".join(filter(None, [", ".join(map(str, owners[:-1])), *map(str, owners[-1:])]))
+    return f"{owners[0]}, {owners[1]} and {len(owners) - 2} more"
 
 
 def runs(
     owners: Sequence[int] | np.ndarray,
     masked: Mapping[int, int] | None = None,
     outside: Mapping[int, int] | None = None,
+    everyone: Sequence[Sequence[int]] | None = None,
 ) -> list[Run]:
     """Elements in ascending order, neighbours with the same owner and state joined.
 
     `owners[i]` owns element i, -1 for nobody and -2 for an element that is masked off. `masked` and `outside` map
     further elements to owners: switched off by a mask, or touched out of bounds; they may lie beyond either end.
+    `everyone[i]`, what `Trace.writers` returns, lists all owners of element i; an element with two or more says so.
     """
     owners = np.asarray(owners).reshape(-1)
     state = np.where(owners == MASKED, 1, np.where(owners < 0, 2, 0))
+    owners = owners.copy()
+    together = _together(owners, state, everyone)
     elements = [np.arange(len(owners)), np.where(owners < 0, -1, owners), state]
     parts = [np.stack(elements, axis=1)]
     for more, code in ((masked, 1), (outside, 3)):
@@ -70,8 +86,22 @@ def runs(
     found = []
     for part in np.split(table, edges):
         first, owner, code = part[0].tolist()
-        found.append(Run(first, int(part[-1, 0]), owner, names[code]))
+        if code < len(names):
+            found.append(Run(first, int(part[-1, 0]), owner, names[code]))
+        else:
+            found.append(Run(first, int(part[-1, 0]), owner, "several", together[code - len(names)]))
     return found
+
+
+def _together(owners: np.ndarray, state: np.ndarray, everyone: Sequence[Sequence[int]] | None) -> list[tuple[int, ...]]:
+    """The distinct lists of several owners; the state of their elements becomes 4 and upwards, in that order."""
+    numbers: dict[tuple[int, ...], int] = {}
+    if everyone is not None and len(everyone) != len(state):
+        raise ValueError(f"there are {len(state)} elements, but the owners of {len(everyone)}")
+    for i, people in enumerate(everyone or ()):
+        if len(people) > 1:
+            owners[i], state[i] = people[-1], 4 + numbers.setdefault(tuple(people), len(numbers))
+    return list(numbers)
 
 
 def ownership_strip(
@@ -80,13 +110,15 @@ def ownership_strip(
     label: str = "elements",
     who: str = "program",
     outside: Mapping[int, int] | None = None,
+    everyone: Sequence[Sequence[int]] | None = None,
 ) -> str:
     """One row of elements, coloured by owner; runs of one owner are joined and say their range.
 
-    `owners`, `masked` and `outside` as in `runs` (what `Trace.owners` and `Trace.masked` return). `label` names the
+    `owners`, `masked`, `outside` and `everyone` as in `runs` (what `Trace.owners`, `.masked`, `.outside` and `.writers`
+    return). `label` names the
     buffer, `who` the owners. Returns HTML: a list, so its text is its own alternative.
     """
-    found = runs(owners, masked, outside)
+    found = runs(owners, masked, outside, everyone)
     shown = _shorten(found, MOST_RUNS)
     even = len(found) > 6  # a list of equal boxes; fewer runs share one line, the longer ones wider
     single = even and all(run.count == 1 for run in found)
@@ -125,7 +157,13 @@ def _caption(found: Sequence[Run], label: str, who: str) -> str:
     parts = [
         f"{label}: {number(owned)} element{'s' * (owned != 1)} owned by {number(owners)} {who}{'s' * (owners != 1)}"
     ]
-    for state, words in (("masked", "masked off"), ("nobody", "owned by nobody"), ("outside", "out of bounds")):
+    states = {
+        "several": f"owned by several {who}s",
+        "masked": "masked off",
+        "nobody": "owned by nobody",
+        "outside": "out of bounds",
+    }
+    for state, words in states.items():
         count = sum(run.count for run in found if run.state == state)
         if count:
             parts.append(f"{number(count)} {words}")
@@ -138,9 +176,11 @@ def ownership_grid(
     who: str = "program",
     rows: str = "row",
     columns: str = "column",
+    everyone: Sequence[Sequence[int]] | None = None,
 ) -> str:
     """Rows and columns of elements, coloured by owner; -1 is nobody, -2 masked off.
 
+    `everyone`, what `Trace.writers` returns, sets elements with several owners apart.
     Neighbours in a row with one owner share one box, with the owner's number where it fits. Of a large grid the first
     and last rows and columns are drawn. ValueError for anything that is not two-dimensional.
     """
@@ -149,7 +189,9 @@ def ownership_grid(
         raise ValueError(f"a grid of owners has 2 dimensions; this array has {grid.ndim}, shape {grid.shape}")
     height, width = grid.shape
     sheet = _Sheet(width, height)
-    hatch = unique_id("hatch", label, who, grid.shape, grid.tobytes())
+    hatch = unique_id("hatch", label, who, grid.shape, grid.tobytes(), everyone)
+    if everyone is not None and len(everyone) != grid.size:
+        raise ValueError(f"there are {grid.size} elements, but the owners of {len(everyone)}")
     described = []
     for row, y in zip(sheet.down, sheet.y, strict=True):
         if row is None:
@@ -157,7 +199,7 @@ def ownership_grid(
             sheet.soft.append((LEFT, y + 11, f"⋮ {words}"))
             described.append(words)
             continue
-        found = runs(grid[row])
+        found = runs(grid[row], everyone=None if everyone is None else everyone[row * width : (row + 1) * width])
         for run in found:
             sheet.box(run, y)
         sheet.names.append((LEFT - 6, y + 15, f"{rows} {row}"))
@@ -171,9 +213,11 @@ def ownership_grid(
         text(LEFT, 12, f"{columns} →", "kl-t--soft"),
         *sheet.drawn(hatch),
     ]
-    values, counts = np.unique(grid, return_counts=True)
+    several = [i for i, people in enumerate(everyone or ()) if len(people) > 1]
+    values, counts = np.unique(np.delete(grid.reshape(-1), several), return_counts=True)
     states = {NOBODY: "nobody", MASKED: "masked"}
     tally = [Run(0, n - 1, v, states.get(v, "owned")) for v, n in zip(values.tolist(), counts.tolist(), strict=True)]
+    tally += [Run(0, len(several) - 1, 0, "several")] if several else []
     caption = _caption(tally, f"{label}, {number(height)} × {number(width)}", who)
     if None in sheet.across:
         caption += f" {number(width - sum(MOST_COLUMNS))} {columns}s in the middle are not drawn."
@@ -205,8 +249,9 @@ class _Sheet:
                 continue
             x, width = self.x[part[0]], self.cell * len(part)
             shape = f"M{place(x + 1)} {place(y + 1)}h{width - 2}v{ROW - 2}h-{width - 2}z"
-            self.paths.setdefault("masked" if run.state == "masked" else colour, []).append(shape)
-            if run.owner >= 0 and width >= 7 * len(str(run.owner)) + 4:
+            name = {"masked": "masked", "several": "kl-several"}.get(run.state, colour)
+            self.paths.setdefault(name, []).append(shape)
+            if run.owner >= 0 and run.state != "several" and width >= 7 * len(str(run.owner)) + 4:
                 self.inside.append((x + width / 2, y + 15, run.owner))
 
     def drawn(self, hatch: str) -> list[str]:

@@ -19,6 +19,7 @@ from kernels.figures.html import (
 )
 
 if TYPE_CHECKING:
+    from kernels.trace.cuda_result import Barrier
     from kernels.trace.model import Event
     from kernels.trace.requests import Request
 
@@ -47,23 +48,32 @@ def _verb(event: Event) -> str:
 
 
 def timeline(
-    cells: Sequence[Mapping[str, int]], caption: str = "", marks: Mapping[tuple[int, int], str] | None = None
+    cells: Sequence[Mapping[str, int]],
+    caption: str = "",
+    marks: Mapping[tuple[int, int], str] | None = None,
+    barriers: Sequence[Barrier] = (),
+    threads: int = 0,
 ) -> str:
     """A block's barriers: warps downwards, barrier intervals across, how many threads' reads and writes in each.
 
     `cells` is what `Trace.timeline` returns. `marks` adds a note to a (warp, interval), a race for instance.
+    `barriers`, what `CudaTrace.barriers` returns, names the source line of each barrier; with `threads`, how many a
+    block has, a barrier that not all of them reach says so.
     """
     if not cells:
         return figure('<p class="kl-empty">No access to show.</p>', caption, "timeline")
     by_place = {(cell["warp"], cell["interval"]): cell for cell in cells}
     warps = sorted({cell["warp"] for cell in cells})
     last = max(cell["interval"] for cell in cells)
+    lines_of: dict[int, list[Barrier]] = {}
+    for barrier in barriers:
+        lines_of.setdefault(barrier.interval, []).append(barrier)
     heads = ['<th scope="col">warp</th>']
     for interval in range(last + 1):
         if interval:
             heads.append('<td class="kl-barrier" aria-hidden="true"></td>')
         when = "before barrier 1" if interval == 0 and last else f"after barrier {interval}" if interval else "all"
-        heads.append(f'<th scope="col">{when}</th>')
+        heads.append(f'<th scope="col">{when}{_ended_by(lines_of.get(interval - 1, ()), threads)}</th>')
     lines = ['<table class="kl-table kl-timeline">']
     if caption:
         lines.append(f"<caption><span>{escape(caption)}</span></caption>")
@@ -78,6 +88,15 @@ def timeline(
         lines.append(f"<tr>{''.join(row)}</tr>")
     lines += ["</tbody>", "</table>"]
     return scroll(caption or "barrier timeline", "\n".join(lines))
+
+
+def _ended_by(barriers: Sequence[Barrier], threads: int) -> str:
+    """The lines of the barrier in front of an interval, and who is missing there."""
+    words = []
+    for barrier in barriers:
+        short = threads and barrier.threads < threads
+        words.append(f"line {barrier.line}{f', {barrier.threads} of {threads} threads' if short else ''}")
+    return f" <small>{'; '.join(words)}</small>" if words else ""
 
 
 def _marks(cell: Mapping[str, int] | None, note: str | None) -> Markup:
@@ -98,11 +117,7 @@ def request_figure(request: Request, caption: str = "") -> str:
     The dark part of a sector is what was asked for. ValueError for a request that does not belong to a warp (a Triton
     trace does not know how the compiler splits a load over warps).
     """
-    if request.warp < 0 or max(request.lanes, default=0) >= LANES:
-        raise ValueError(
-            f"this request is {len(request.lanes)} elements of a whole program, not the lanes of a warp; "
-            "a lane diagram needs a trace that shows threads"
-        )
+    require_warp(request)
     sectors = request.sectors
     step, pitch, box, left, lane_y, sector_y = 20.0, max(20.0, min(84.0, 660 / max(1, len(sectors)))), 16.0, 4, 30, 124
     total = max(LANES * step, len(sectors) * pitch)
@@ -151,7 +166,7 @@ def request_figure(request: Request, caption: str = "") -> str:
         touched = range(address // SECTOR_BYTES, (address + request.size - 1) // SECTOR_BYTES + 1)
         groups.setdefault(tuple(sector - first for sector in touched), []).append(lane)
     described = "; ".join(
-        f"{_lanes(lanes)} → sector{'s' * (len(touched) > 1)} {' and '.join(map(str, touched))}"
+        f"{lane_words(lanes)} → sector{'s' * (len(touched) > 1)} {' and '.join(map(str, touched))}"
         for touched, lanes in groups.items()
     )
     moved = f"{number(request.useful_bytes)} of {number(request.sector_bytes)} bytes moved are used"
@@ -164,7 +179,16 @@ def request_figure(request: Request, caption: str = "") -> str:
     return figure(scroll(words, picture), caption or words, "request")
 
 
-def _lanes(lanes: Sequence[int]) -> str:
+def require_warp(request: Request) -> None:
+    """ValueError for a request that is not one warp's: of a trace that does not know its threads."""
+    if request.warp < 0 or max(request.lanes, default=0) >= LANES:
+        raise ValueError(
+            f"this request is {len(request.lanes)} elements of a whole program, not the lanes of a warp; "
+            "a lane diagram needs a trace that shows threads"
+        )
+
+
+def lane_words(lanes: Sequence[int]) -> str:
     """`lanes 0–7`, `lane 3`, `lanes 0, 4, 8`."""
     lanes = sorted(lanes)
     parts, start = [], lanes[0]
