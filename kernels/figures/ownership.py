@@ -189,7 +189,7 @@ def ownership_grid(
         raise ValueError(f"a grid of owners has 2 dimensions; this array has {grid.ndim}, shape {grid.shape}")
     height, width = grid.shape
     sheet = _Sheet(width, height)
-    hatch = unique_id("hatch", label, who, grid.shape, grid.tobytes(), everyone)
+    hatch = unique_id("hatch", label, who, grid.shape, grid.tobytes(), *([everyone] if everyone else []))
     if everyone is not None and len(everyone) != grid.size:
         raise ValueError(f"there are {grid.size} elements, but the owners of {len(everyone)}")
     described = []

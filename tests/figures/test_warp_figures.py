@@ -63,7 +63,7 @@ def test_lanes_that_share_a_word_share_a_pass():
 
 
 def test_wide_accesses_go_in_phases():
-    request = shared(np.arange(0, 128, 4), size=16).requests()[0]
+    request = shared(np.arange(124, -1, -4), size=16).requests()[0]
     assert len(passes(request)) == request.wavefronts == 4
     lanes = [sorted({lane for _, served in turn.values() for lane in served}) for turn in passes(request)]
     assert lanes == [list(range(first, first + 8)) for first in (0, 8, 16, 24)]
