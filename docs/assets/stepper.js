@@ -98,13 +98,13 @@
         for (let word = Math.floor(address(t) / 4); word * 4 < address(t) + step.size; word++) {
           const bank = (word % BANKS + BANKS) % BANKS, banks = phases.get(phase)
           if (!banks.has(bank)) banks.set(bank, new Set())
-          banks.get(bank).add(word)
+          banks.get(bank).add(step.kind === ATOMIC ? `${word} ${t}` : word) // atomics on one word take turns
         }
       }
       const worst = [...phases.values()].map(banks => Math.max(...[...banks.values()].map(words => words.size)))
       const passes = worst.reduce((a, b) => a + b, 0), degree = Math.max(...worst)
       return degree > 1
-        ? `one bank must deliver ${degree} different words, so it takes ${count(passes, "pass").replace("passs", "passes")}`
+        ? `one bank must ${step.kind === ATOMIC ? `take ${degree} turns` : `deliver ${degree} different words`}, so it takes ${count(passes, "pass").replace("passs", "passes")}`
         : "no bank is asked for two different words"
     }
     return traffic(buffer, members.flatMap(t => step.on.get(t)))

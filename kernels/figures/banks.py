@@ -21,20 +21,20 @@ def passes(request: Request) -> list[dict[int, tuple[int, list[int]]]]:
     """The passes that a request takes over the banks: in each, {bank: (word, lanes that ask for it)}.
 
     A bank delivers one word a pass, to as many lanes as ask for that word. Accesses of 8 bytes go by half warps, those
-    of 16 by quarter warps. There are `request.wavefronts` passes.
+    of 16 by quarter warps. Atomics on one word take turns. There are `request.wavefronts` passes.
     """
     width = WARP_SIZE // max(1, request.size // BANK_BYTES)
-    phases: dict[int, dict[int, dict[int, list[int]]]] = {}
+    phases: dict[int, dict[int, dict[tuple[int, int], list[int]]]] = {}
     for lane, address in zip(request.lanes, request.addresses, strict=True):
         for word in range(address // BANK_BYTES, (address + request.size - 1) // BANK_BYTES + 1):
             banks = phases.setdefault(lane // width, {})
-            banks.setdefault(word % BANKS, {}).setdefault(word, []).append(lane)
+            turn = lane if request.what == "atomic" else 0
+            banks.setdefault(word % BANKS, {}).setdefault((word, turn), []).append(lane)
     found = []
     for _, banks in sorted(phases.items()):
         for turn in range(max(len(words) for words in banks.values())):
-            found.append(
-                {bank: sorted(words.items())[turn] for bank, words in sorted(banks.items()) if turn < len(words)}
-            )
+            served = ((bank, sorted(words.items())) for bank, words in sorted(banks.items()) if turn < len(words))
+            found.append({bank: (words[turn][0][0], words[turn][1]) for bank, words in served})
     return found
 
 
@@ -156,6 +156,10 @@ def _words(request: Request) -> str:
         f"Block {request.block}, warp {request.warp}: {lanes} lane{'s' * (lanes != 1)} {request.what} "
         f"{request.size} bytes each of {request.buffer} in {number(turns)} pass{'es' * (turns != 1)}"
     )
+    if degree > 1 and request.what == "atomic":
+        return (
+            f"{words}; one bank takes {degree} turns (conflict degree {degree}), and atomics on one word never share."
+        )
     if degree > 1:
         return f"{words}; one bank must deliver {degree} different words (conflict degree {degree})."
     shared = len(set(request.addresses)) < lanes

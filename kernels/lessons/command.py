@@ -189,36 +189,64 @@ def doctor(config_file: Config = None) -> None:
         _out.print(f"  from its record: {name}", markup=False)
 
 
-@app.command()
+@app.command(
+    epilog="""For example: [bold]lessons trace softmax_parallel --cols 33 --thread 67[/bold], or
+[bold]lessons trace transpose_tile_33 --rows 64 --cols 64 --block 2[/bold], or
+[bold]lessons trace add --n 257 --block-size 256 --program 1[/bold]."""
+)
 def trace(
-    kernel: Annotated[str, typer.Argument(help="A kernel of cuda/kernels.cu, as in softmax_parallel.")],
+    kernel: Annotated[
+        str,
+        typer.Argument(help="A kernel that cuda/kernels.cu or cuda/patterns.cu launches, or a Triton operator."),
+    ],
     columns: Annotated[
-        int, typer.Option("--cols", "-n", help="Elements of a row; of the vector for vector_add.")
+        int, typer.Option("--cols", "--n", "-n", help="Elements of a row; of the whole vector where there is one.")
     ] = 257,
-    rows: Annotated[int, typer.Option(help="Rows, for the softmax kernels.")] = 1,
-    thread: Annotated[int, typer.Option(help="The thread to follow, counted in its block.")] = 0,
-    block: Annotated[int, typer.Option(help="The block that it is in.")] = 0,
-    output: Annotated[str, typer.Option(help="Where to write the figures, as an HTML page.")] = "build/trace.html",
+    rows: Annotated[int, typer.Option(help="Rows, for kernels that take a matrix.")] = 1,
+    thread: Annotated[int, typer.Option(help="The CUDA thread to follow, counted in its block, x fastest.")] = 0,
+    block: Annotated[
+        int, typer.Option("--block", "--program", help="The block that it is in, or the Triton program to follow.")
+    ] = 0,
+    block_size: Annotated[
+        int | None, typer.Option(help="Elements a Triton program owns, for operators that let one choose.")
+    ] = None,
+    output: Annotated[
+        str, typer.Option(help="Where to write the figures; build/trace/KERNEL-SIZE-PLACE.html when not given.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is no page of this command.")] = False,
 ) -> None:
-    """Run a CUDA kernel on the CPU, say what one of its threads does, and draw who owns what. Needs no GPU."""
-    from kernels.lessons.store import write_atomically
-    from kernels.lessons.tracing import as_page, in_words, trace_kernel
-    from kernels.sources import project_root
-    from kernels.trace.cuda import why_not
+    """Run a kernel on the CPU, say what one of its threads does, and draw it. Needs no GPU.
 
-    if reason := why_not():
+    Prints every access of that thread in words, and what is wrong with any of them. The figures are one HTML page that
+    needs no other file: a walk through the steps, owners, sectors, banks, barriers, lanes.
+
+    Ends with 0 when nothing is wrong, 1 when there is a verdict, 2 when it cannot be traced as asked, 3 when this
+    machine cannot trace.
+    """
+    from kernels.lessons import tracing
+    from kernels.lessons.store import write_atomically
+    from kernels.sources import project_root
+
+    if reason := tracing.why_not(kernel):
         _err.print(f"lessons: {reason}", markup=False)
         raise typer.Exit(3)
     try:
-        traced = trace_kernel(kernel, rows, columns)
-        words = in_words(traced, block, thread)
-    except (KeyError, ValueError) as error:
+        traced = tracing.trace_kernel(kernel, rows, columns, block_size)
+        words = tracing.in_words(traced, block, thread)
+        path = Path(output or Path("build/trace") / tracing.page_name(traced, block, thread))
+        if not force and (reason := tracing.may_write(path)):
+            raise ValueError(reason)
+        page = tracing.as_page(traced, block, thread, project_root())
+        write_atomically(path, page)
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
         _err.print(f"lessons: {error.args[0]}", markup=False)
         raise typer.Exit(2) from None
+    except OSError as error:
+        _err.print(f"lessons: the figures cannot be written to {path} ({error.strerror}).", markup=False)
+        raise typer.Exit(2) from None
     _out.print("\n".join(words), markup=False)
-    write_atomically(Path(output), as_page(traced, block, project_root()))
-    _out.print(f"figures: {output}", markup=False)
-    raise typer.Exit(1 if traced.faults() else 0)
+    _out.print(f"figures: {path}", markup=False)
+    raise typer.Exit(1 if traced.trace.faults() else 0)
 
 
 def _open(config_file: str | None):

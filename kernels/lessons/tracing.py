@@ -1,90 +1,330 @@
-"""What `lessons trace` says: the life of one thread of a CUDA kernel, and the verdicts on all of them."""
+"""What `lessons trace` runs and says: the life of one thread of a CUDA kernel or of one Triton program, the verdicts on
+all of them, and a page with the figures that needs no other file."""
 
 from __future__ import annotations
 
+import os
+import re
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernels.lessons.explained import linked, with_explanation
 
-STYLE = "docs/assets/lessons.css"
+if TYPE_CHECKING:
+    from kernels.trace import Trace
+
+STYLE, SCRIPT = "docs/assets/lessons.css", "docs/assets/stepper.js"
+MARK = '<meta name="generator" content="lessons trace">'  # a page that carries it may be written over
+CUDA_FILES = ("cuda/kernels.cu", "cuda/patterns.cu")
+MOST_ELEMENTS = 1 << 16
+MOST_OWNERS_DRAWN = 1 << 16
 
 
-def trace_kernel(kernel: str, rows: int, columns: int):
-    """Trace `vector_add` on `columns` elements, or a softmax of `rows` × `columns`, with its own launch.
+@dataclass(frozen=True)
+class Traced:
+    """A trace, the kernel's name, its source file below the project, and the shape of the work."""
+
+    trace: Trace
+    kernel: str
+    source: str
+    shape: tuple[int, ...]
+
+
+def trace_kernel(kernel: str, rows: int, columns: int, block_size: int | None = None) -> Traced:
+    """Trace a CUDA kernel of `CUDA_FILES` with its own launch, or a Triton operator, on seeded float32 inputs.
+
+    A kernel that takes a vector gets `columns` elements, one that takes a matrix `rows` × `columns`. `block_size` is
+    for Triton operators whose launcher takes one.
 
     Raises:
-        KeyError: cuda/kernels.cu has no such kernel with a launcher; the message lists those it has.
-        ValueError: a size is below one.
+        KeyError: there is no such kernel or operator; the message lists those there are.
+        ValueError: a size is below one or too large, or the kernel takes something that is not made here.
+        RuntimeError: Triton kernels are compiled in this process.
     """
-    from kernels.sources import Sources
-    from kernels.trace.cuda import trace_cuda_launcher
-
     if rows < 1 or columns < 1:
         raise ValueError(f"--rows {rows} and --cols {columns} must both be at least 1.")
-    symbols = Sources().cuda_files()["cuda/kernels.cu"].symbols
-    known = sorted(name.removeprefix("launch_") for name, symbol in symbols.items() if symbol.exported)
-    if kernel not in known:
-        raise KeyError(f"cuda/kernels.cu launches no kernel {kernel!r}; it launches {', '.join(known)}.")
+    if rows * columns > MOST_ELEMENTS:
+        raise ValueError(
+            f"--rows {rows} and --cols {columns} are {rows * columns:,} elements; every access is recorded, so "
+            f"{MOST_ELEMENTS:,} are the most. A small size with the same remainder shows the same."
+        )
+    launchers = _launchers()
+    if kernel in launchers:
+        if block_size is not None:
+            raise ValueError(f"--block-size is for Triton operators; {kernel} is CUDA, and its source fixes the block.")
+        return _trace_cuda(kernel, *launchers[kernel], rows, columns)
+    names = _operators()
+    if kernel not in names:
+        raise KeyError(
+            f"there is no kernel {kernel!r} to trace. CUDA kernels: {', '.join(sorted(launchers))}. "
+            f"Triton operators: {', '.join(names) or 'none, because Triton is not installed'}."
+        )
+    return _trace_triton(kernel, rows, columns, block_size)
+
+
+def why_not(kernel: str) -> str:
+    """Why this machine cannot trace that kernel, "" where it can. A Triton operator needs no compiler."""
+    if kernel in _launchers():
+        from kernels.trace.cuda import why_not
+
+        return why_not() or ""
+    return ""
+
+
+def _launchers() -> dict[str, tuple[str, list[tuple[str, str]]]]:
+    """Kernel -> (file, the (type, name) of each of its launcher's parameters but the stream)."""
+    from kernels.sources import project_root
+
+    found = {}
+    for file in CUDA_FILES:
+        path = project_root() / file
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        for name, inside in re.findall(r'extern "C" \w+ launch_(\w+)\(([^)]*)\)', text):
+            given = [" ".join(part.split()).rpartition(" ") for part in inside.split(",")]
+            found[name] = file, [(kind, word) for kind, _, word in given if kind != "cudaStream_t"]
+    return found
+
+
+def _operators() -> list[str]:
+    from importlib.util import find_spec
+
+    if find_spec("triton") is None or find_spec("torch") is None:
+        return []
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton decides when it is imported
+    from kernels.ops.registry import NAMES
+
+    return list(NAMES)
+
+
+def _trace_cuda(kernel: str, file: str, parameters: list[tuple[str, str]], rows: int, columns: int) -> Traced:
+    from kernels.trace.cuda import trace_cuda_launcher
+
     generator = np.random.default_rng(0)
-    if kernel == "vector_add":
-        x, y = generator.standard_normal((2, columns), dtype=np.float32)
-        arguments = [x, y, np.full(columns, np.nan, np.float32), columns]
+    names = {name for _, name in parameters}
+    shape = (columns,) if "n" in names else (rows, columns)
+    arrays: dict[str, np.ndarray] = {}
+    for kind, name in parameters:
+        if kind not in ("const float*", "float*"):
+            continue
+        written, flipped = kind == "float*", kernel.startswith("transpose")
+        its = shape[::-1] if written and flipped else shape
+        if len(its) == 2 and f"{name}_stride" not in names:
+            its = (rows,)  # one number a row
+        values = generator.standard_normal(its, dtype=np.float32)
+        arrays[name] = np.full(its, np.nan, np.float32) if written else values
+    sizes = {"n": columns, "rows": rows, "columns": columns}
+    sizes |= {f"{name}_stride": array.shape[-1] for name, array in arrays.items()}
+    unknown = [f"{kind} {name}" for kind, name in parameters if name not in arrays and name not in sizes]
+    if unknown:
+        raise ValueError(
+            f"launch_{kernel} takes {', '.join(unknown)}, which this command cannot make up; trace it from Python with "
+            "kernels.trace.cuda.trace_cuda_launcher."
+        )
+    arguments = [arrays[name] if name in arrays else sizes[name] for _, name in parameters]
+    trace = trace_cuda_launcher(f"launch_{kernel}", arguments, source=file)
+    if not trace.launches:
+        raise ValueError(f"launch_{kernel} refused {rows} rows of {columns} columns (error {trace.result}).")
+    return Traced(trace, kernel, file, shape)
+
+
+def _trace_triton(name: str, rows: int, columns: int, block_size: int | None) -> Traced:
+    import importlib
+    import inspect
+
+    import torch
+
+    from kernels.ops.registry import get
+    from kernels.trace.triton import trace_triton
+
+    operator, module = get(name), importlib.import_module(f"kernels.ops.{name}")
+    shape = (columns,) if rows == 1 else (rows, columns)
+    inputs = operator.inputs(shape, "float32", "cpu", 0)
+    call = operator.implementation("triton").call
+    buffers = dict(zip(inspect.signature(call).parameters, inputs, strict=False))
+    if block_size is None:
+        trace = trace_triton(lambda: call(*inputs), buffers)
     else:
-        x = generator.standard_normal((rows, columns), dtype=np.float32)
-        arguments = [x, np.full_like(x, np.nan), rows, columns, columns, columns]
-    return trace_cuda_launcher(f"launch_{kernel}", arguments)
+        launch = getattr(module, f"launch_{name}", None)
+        if launch is None or "block_size" not in inspect.signature(launch).parameters:
+            raise ValueError(f"--block-size: {name} chooses its block from the shape, and takes none.")
+        buffers = {key: value.contiguous() for key, value in buffers.items()}
+        out = torch.full(shape, float("nan"))
+        trace = trace_triton(lambda: launch(*buffers.values(), out, block_size=block_size), buffers | {"out": out})
+    return Traced(trace, name, f"kernels/ops/{name}.py", shape)
 
 
-def in_words(trace, block: int, thread: int) -> list[str]:
-    """The launch, what one thread did from its first line to its last, and what is wrong.
+def in_words(traced: Traced, block: int, thread: int) -> list[str]:
+    """The launch, what one thread (or program) did from its first line to its last, and what is wrong.
 
     Raises:
-        ValueError: the launch has no such block or thread.
+        ValueError: the launch has no such block, program or thread.
     """
-    launch = trace.launches[0]
-    if not 0 <= block < launch.blocks or not 0 <= thread < launch.threads:
+    trace, launch = traced.trace, traced.trace.launches[0]
+    who = "program" if launch.language == "triton" else "block"
+    size = f" of {launch.threads} threads" if launch.threads else ""
+    if not 0 <= block < launch.blocks:
+        more = " A smaller --block-size makes more of them, where the operator takes one." if who == "program" else ""
         raise ValueError(
-            f"The launch has {_count(launch.blocks, 'block')} of {launch.threads} threads, so there is no thread "
-            f"{thread} of block {block}; both count from 0."
+            f"The launch has {_count(launch.blocks, who)}{size}, so there is no {who} {block}; they count from 0.{more}"
         )
-    lines = [f"{launch.kernel}: {_count(launch.blocks, 'block')} of {launch.threads} threads"]
-    lines += trace.story(thread, block)
+    if launch.threads and not 0 <= thread < launch.threads:
+        raise ValueError(
+            f"The launch has {_count(launch.blocks, who)}{size}, so there is no thread {thread} of {who} {block}; "
+            "both count from 0."
+        )
+    lines = [f"{traced.kernel}: {_count(launch.blocks, who)}{size}"]
+    lines += trace.story(thread, block) if launch.threads else program_story(trace, block)
+    if len(trace.launches) > 1:
+        lines.append(f"(the first of {len(trace.launches)} launches)")
     faults = trace.faults()
     lines += [f"verdict: {with_explanation(fault)}" for fault in faults] or ["no verdict: nothing is wrong"]
     return lines + [f"advice: {with_explanation(item)}" for item in trace.advice()]
+
+
+def program_story(trace: Trace, program: int) -> list[str]:
+    """One line for each load, store and atomic of a Triton program, in its order."""
+    from kernels.figures.steps import block_steps
+
+    verbs = {"read": "reads", "write": "writes", "atomic": "updates"}
+    lines = [f"program {program}"]
+    for step in block_steps(trace, program):
+        buffer = trace.buffers[step.buffer]
+        on, off = step.elements[step.active], step.elements[~step.active]
+        words = f"{verbs[step.kind]} {_elements(buffer, on)}" if len(on) else f"{verbs[step.kind]} nothing"
+        if len(off):
+            words += f"; {_count(len(off), 'element')} masked off"
+        lines.append(f"line {step.line}: {words}")
+    return lines if len(lines) > 1 else [*lines, "touches no memory"]
+
+
+def _elements(buffer, elements: np.ndarray) -> str:
+    """`x[0]–x[255]`; elements that are not neighbours are counted."""
+    first, last = buffer.text(int(elements.min())), buffer.text(int(elements.max()))
+    if len(elements) == 1 or first == last:
+        return first
+    whole = len(np.unique(elements)) == elements.max() - elements.min() + 1
+    return f"{first}–{last}" if whole else f"{len(np.unique(elements))} elements from {first} to {last}"
 
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'s' * (number != 1)}"
 
 
-def as_page(trace, block: int, root: Path) -> str:
-    """Owners, the first load of the block, and its barriers, as an HTML page that needs no other file."""
-    from kernels.figures import ownership_grid, ownership_strip, request_figure, timeline, verdict_list
+def page_name(traced: Traced, block: int, thread: int) -> str:
+    """`softmax_parallel-1x33-block-0-thread-67.html`: other questions have other pages."""
+    who = "program" if traced.trace.launches[0].language == "triton" else "block"
+    place = f"{who}-{block}" + (f"-thread-{thread}" if who == "block" else "")
+    return f"{traced.kernel}-{'x'.join(map(str, traced.shape))}-{place}.html"
 
-    launch = trace.launches[0]
-    owners = trace.owners("out")
-    figures = [
-        ownership_strip(owners, label="out", who="block")
-        if owners.ndim == 1
-        else ownership_grid(owners, "out", "block")
-    ]
-    loads = trace.requests(block=block, what="read", buffer="x")
-    if loads:
-        figures.append(request_figure(loads[0], f"Block {block}, warp {loads[0].warp}: its first load of x"))
-    shared = trace.timeline(block=block)
+
+def may_write(path: Path) -> str:
+    """Why a page must not be written there, "" where it may: nothing is there, or a page of this command."""
+    if path.is_dir():
+        return f"{path} is a folder; --output names a file, such as {path / 'trace.html'}."
+    try:
+        head = path.read_text(encoding="utf-8", errors="replace")[:2000] if path.exists() else MARK
+    except OSError as error:
+        return f"{path} cannot be read to see whose it is ({error.strerror}); choose another --output."
+    if MARK in head:
+        return ""
+    return f"{path} is there already, and this command did not write it. Choose another --output, or say --force."
+
+
+def as_page(traced: Traced, block: int, thread: int, root: Path) -> str:
+    """The stepper, owners, sectors, banks, barriers and lanes as an HTML page that needs no other file."""
+    words = in_words(traced, block, thread)
+    style, script = ((root / name).read_text(encoding="utf-8") for name in (STYLE, SCRIPT))
+    story = "".join(f"<li>{escape(line)}</li>" for line in words[1:])
+    size = " × ".join(map(str, traced.shape))
+    title = f"{traced.kernel}, {size}"
+    body = "\n".join(f"<h2>{escape(head)}</h2>\n{figure}" for head, figure in _figures(traced, block, thread, root))
+    scheme = 'matchMedia("(prefers-color-scheme: dark)").matches?"slate":"default"'
+    return f"""<!doctype html>
+<html lang="en" data-md-color-scheme="default">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+{MARK}
+<title>{escape(title)}</title>
+<script>document.documentElement.dataset.mdColorScheme={scheme}</script>
+<style>
+{style}
+body {{ max-width: 50rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; font-family: system-ui, sans-serif; }}
+body {{ line-height: 1.55; background: var(--kl-paper); color: var(--kl-ink); }}
+h1 {{ font-size: 1.6rem; line-height: 1.25; overflow-wrap: anywhere; }}
+h2 {{ margin: 2.4em 0 .4em; font-size: 1.1rem; }}
+ol.story {{ padding-left: 2.4em; overflow-wrap: anywhere; }}
+</style>
+</head>
+<body>
+<main>
+<h1>{escape(title)}</h1>
+<p>{escape(words[0])}, as {escape(traced.source)} was run on the CPU, access by access.</p>
+<ol class="story">{story}</ol>
+{body}
+</main>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def _figures(traced: Traced, block: int, thread: int, root: Path) -> list[tuple[str, str]]:
+    from kernels import figures
+
+    trace, launch = traced.trace, traced.trace.launches[0]
+    threads = bool(launch.threads)
+    source = root / traced.source
+    text = source.read_text(encoding="utf-8") if source.is_file() else ""
+    chosen = {"thread": thread} if threads else {}
+    found = [("Step by step", _stepper(trace, block, chosen, text))]
+    owners = trace.owners("out") if any(buffer.name == "out" for buffer in trace.buffers) else None
+    if owners is not None and owners.size <= MOST_OWNERS_DRAWN:
+        everyone, who = trace.writers("out"), "block" if threads else "program"
+        draw = figures.ownership_grid if owners.ndim == 2 and owners.shape[0] > 1 else figures.ownership_strip
+        found.append(("Who writes what", draw(owners, label="out", who=who, everyone=everyone)))
+    if threads:
+        found += _of_the_warp(traced, block, thread // 32)
+    found.append(("Verdicts", linked(figures.verdict_list(trace.faults()))))
+    if advice := trace.advice():
+        found.append(("Right, and slower than it need be", linked(figures.verdict_list(advice))))
+    return found
+
+
+def _stepper(trace: Trace, block: int, chosen: dict[str, int], source: str) -> str:
+    from kernels.figures import stepper
+
+    try:
+        return stepper(trace, block, source=source, **chosen)
+    except ValueError as error:
+        return f"<p>{escape(str(error))}</p>"
+
+
+def _of_the_warp(traced: Traced, block: int, warp: int) -> list[tuple[str, str]]:
+    """What only a trace with threads can show: sectors, banks, barriers, lanes."""
+    from kernels import figures
+
+    trace, found = traced.trace, []
+    for what in ("read", "write"):
+        requests = [r for r in trace.requests(block=block, warp=warp, what=what, launch=0) if r.space == "global"]
+        if requests:
+            worst = min(requests, key=lambda request: request.efficiency)
+            found.append((f"Sectors of a {what} of warp {warp}", figures.request_figure(worst)))
+    shared = [r for r in trace.requests(block=block, warp=warp, launch=0) if r.space == "shared"]
     if shared:
-        figures.append(timeline(shared, f"Block {block}: shared memory between barriers"))
-    figures.append(linked(verdict_list(trace.faults())))
-    advice = trace.advice()
-    if advice:
-        figures.append(linked(verdict_list(advice, "Right, and slower than it need be")))
-    style = (root / STYLE).read_text(encoding="utf-8") if (root / STYLE).is_file() else ""
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(launch.kernel)}</title><style>{style}\nbody{{max-width:52rem;margin:2rem auto;padding:0 1rem;"
-        f"font-family:sans-serif}}</style><h1>{escape(launch.kernel)}</h1>{''.join(figures)}</html>\n"
-    )
+        worst = max(shared, key=lambda request: (request.conflict_degree, len(request.lanes)))
+        found.append((f"Banks of warp {warp}, at its worst", figures.bank_figure(worst)))
+        buffer = trace.buffer(worst.buffer)
+        if len(buffer.shape) == 2:
+            found.append(("The shared array and its banks", figures.bank_tile(worst, buffer)))
+    cells = trace.timeline(block=block)
+    if cells:
+        threads = trace.launches[0].threads
+        caption = f"Block {block}: shared memory between barriers"
+        found.append(("Barriers", figures.timeline(cells, caption, barriers=trace.barriers(block), threads=threads)))
+    return [*found, (f"Lanes of warp {warp}", figures.divergence_figure(trace, block, warp))]

@@ -11,17 +11,17 @@ from kernels.figures import bank_figure, bank_tile, divergence_figure, ownership
 from kernels.figures.banks import passes
 from kernels.figures.ownership import runs
 from kernels.trace import Buffer, Launch, Recorder
-from kernels.trace.model import READ, WRITE
+from kernels.trace.model import ATOMIC, READ, WRITE
 
 
-def shared(elements, width=32, size=4, threads=None, space="shared", rows=32):
+def shared(elements, width=32, size=4, threads=None, space="shared", rows=32, what=READ):
     recorder = Recorder()
     recorder.launch(Launch("k", (1, 1, 1), (32, 1, 1), "cuda"))
     recorder.buffer(Buffer("tile", 4, (rows, width), space=space))
     elements = np.asarray(elements)
     threads = np.arange(len(elements)) if threads is None else threads
     site = recorder.site("k.cu", 7)
-    recorder.add(launch=0, block=0, thread=threads, what=READ, buffer=0, element=elements, size=size, site=site)
+    recorder.add(launch=0, block=0, thread=threads, what=what, buffer=0, element=elements, size=size, site=site)
     return recorder.trace()
 
 
@@ -60,6 +60,12 @@ def test_lanes_that_share_a_word_share_a_pass():
     assert passes(request) == [{0: (0, list(range(32)))}]
     assert "×32" in html and "lanes that ask for the same one share it" in html
     assert "pass 1: bank 0 serves lanes 0–31" in html
+
+
+def test_atomics_on_one_word_take_turns():
+    request = shared(np.zeros(32, int), what=ATOMIC).requests()[0]
+    assert len(passes(request)) == request.wavefronts == 32
+    assert "in 32 passes; one bank takes 32 turns" in bank_figure(request)
 
 
 def test_wide_accesses_go_in_phases():
