@@ -158,7 +158,7 @@ def _words(request: Request) -> str:
     )
     if degree > 1 and request.what == "atomic":
         return (
-            f"{words}; one bank takes {degree} turns (conflict degree {degree}), and atomics on one word never share."
+            f"{words}; one bank takes {degree} turns (conflict degree {degree}); atomics on one word never share."
         )
     if degree > 1:
         return f"{words}; one bank must deliver {degree} different words (conflict degree {degree})."
