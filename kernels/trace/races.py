@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,16 +48,38 @@ def _name(trace: Trace, row: int) -> tuple[str, int, str]:
     return buffer.name, element, buffer.text(element)
 
 
-def _mixed(trace: Trace, keys: Sequence[str], person: str) -> list[np.ndarray]:
+@dataclass(frozen=True)
+class _Groups:
+    """Rows of a trace in groups: `rows` group by group and ascending in each, `starts` where each group begins."""
+
+    rows: np.ndarray
+    starts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, group: int) -> np.ndarray:
+        return self.rows[self.starts[group] : np.append(self.starts, len(self.rows))[group + 1]]
+
+    def any(self, mask: np.ndarray) -> np.ndarray:
+        """For each group whether the mask, one value a row of the trace, holds for one of its rows."""
+        return np.logical_or.reduceat(mask[self.rows], self.starts) if len(self) else np.zeros(0, bool)
+
+    def several(self, mask: np.ndarray, person: np.ndarray) -> np.ndarray:
+        """For each group whether the rows under the mask are of more than one person."""
+        number = np.repeat(np.arange(len(self)), np.diff(self.starts, append=len(self.rows)))
+        chosen = mask[self.rows]
+        return differs(number[chosen], len(self), person[self.rows][chosen])
+
+
+def _mixed(trace: Trace, keys: Sequence[str], person: str) -> _Groups:
     """Groups of rows with equal keys in which `person` takes more than one value; found without a loop over groups."""
     number, total = group_numbers([trace.columns[name] for name in keys])
     mixed = differs(number, total, trace.columns[person])
     rows = np.flatnonzero(mixed[number])
-    if not len(rows):
-        return []
-    order = np.argsort(number[rows], kind="stable")
-    edges = np.flatnonzero(np.diff(number[rows][order])) + 1
-    return np.split(rows[order], edges)
+    number = number[rows]
+    order = np.argsort(number, kind="stable")
+    return _Groups(rows[order], np.flatnonzero(np.diff(number[order], prepend=-1)))
 
 
 def _contended(trace: Trace, keys: Sequence[str]) -> Trace:
@@ -78,13 +102,44 @@ def _where(trace: Trace, keys: Sequence[str], choices: list[list[np.ndarray]]) -
     return trace.rows(kept[number])
 
 
-def _first_per_buffer(trace: Trace, groups: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of many groups, the first of each launch and buffer, with the elements of all of them."""
-    kept: dict[tuple[int, int], tuple[np.ndarray, list[int]]] = {}
-    for rows in groups:
-        key = int(trace.columns["launch"][rows[0]]), int(trace.columns["buffer"][rows[0]])
-        kept.setdefault(key, (rows, []))[1].append(int(trace.columns["element"][rows[0]]))
-    return [(rows, np.array(elements)) for rows, elements in kept.values()]
+_UNKNOWN = -1
+
+
+def _known(guilty: np.ndarray, unknown: np.ndarray | bool) -> np.ndarray:
+    """For each group 1 where it is at fault, 0 where it is not, _UNKNOWN where its rows must be looked at."""
+    return np.where(unknown, _UNKNOWN, guilty).astype(np.int8)
+
+
+def _first_per_buffer(
+    trace: Trace, groups: _Groups, known: np.ndarray, decide: Callable[[np.ndarray], Sequence[int] | None]
+) -> list[tuple[Sequence[int], np.ndarray]]:
+    """Of the groups at fault, two rows of the first of each launch and buffer, with the elements of all of them.
+
+    `decide` finds the two rows, or None where a group is not at fault; it is slow, and asked no more than needed.
+    """
+    verdict, pairs = known.copy(), {}
+    for group in np.flatnonzero(known == _UNKNOWN).tolist():
+        pairs[group] = decide(groups[group])
+        verdict[group] = pairs[group] is not None
+    guilty = np.flatnonzero(verdict)
+    rows = groups.rows[groups.starts[guilty]]
+    number, _ = group_numbers([trace.columns[name][rows] for name in ("launch", "buffer")])
+    found = []
+    for one in np.unique(number).tolist():  # groups ascend in launch and buffer
+        here = np.flatnonzero(number == one)
+        first = int(guilty[here[0]])
+        pair = pairs[first] if first in pairs else decide(groups[first])
+        found.append((pair, trace.columns["element"][rows[here]]))
+    return found
+
+
+def _compares(trace: Trace, order: Ordered | None) -> np.ndarray:
+    """Which rows are compare-and-swaps, whose threads may have read before what the swap then checked."""
+    compares = np.zeros(len(trace), bool)
+    if order is not None:
+        rows = np.flatnonzero(trace.columns["what"] == ATOMIC)
+        compares[rows] = order.is_compare(trace.columns["sequence"][rows])
+    return compares
 
 
 def _two(trace: Trace, rows: np.ndarray, person: str) -> tuple[int, int]:
@@ -98,12 +153,12 @@ def _more(elements: np.ndarray) -> str:
     return f" The same happens to {count} elements in all ({spans(elements)})." if count > 1 else ""
 
 
-def _pair(trace: Trace, rows: np.ndarray, person: str, order: Ordered | None) -> np.ndarray | None:
+def _pair(trace: Trace, rows: np.ndarray, person: str, order: Ordered | None) -> tuple[int, int] | None:
     """Of plain writes to one element two by different blocks or threads, or None where fences order them all."""
     if order is None:
-        return np.array(_two(trace, rows, person))
+        return _two(trace, rows, person)
     people = trace.columns[person]
-    return next((np.array(pair) for pair in order.unordered(trace, rows) if people[pair[0]] != people[pair[1]]), None)
+    return next((pair for pair in order.unordered(trace, rows) if people[pair[0]] != people[pair[1]]), None)
 
 
 def _double_writes(good: Trace, order: Ordered | None) -> list[Fault]:
@@ -113,8 +168,9 @@ def _double_writes(good: Trace, order: Ordered | None) -> list[Fault]:
     across = _mixed(writes, ("launch", "buffer", "element"), "block")
     within = _mixed(writes, ("launch", "buffer", "element", "block", "interval"), "thread")
     for person, groups in (("block", across), ("thread", within)):
-        pairs = [pair for rows in groups if (pair := _pair(writes, rows, person, order)) is not None]
-        for (first, second), elements in _first_per_buffer(writes, pairs):
+        known = _known(np.ones(len(groups), bool), order is not None)
+        decide = partial(_pair, writes, person=person, order=order)
+        for (first, second), elements in _first_per_buffer(writes, groups, known, decide):
             buffer, element, text = _name(writes, second)
             (who, *_), (other, file, line) = place_of(writes, first), place_of(writes, second)
             cause = (
@@ -147,13 +203,11 @@ def _overlaps(good: Trace, order: Ordered | None) -> list[Fault]:
     found = []
     plain = good.select(space="global")
     plain = _where_written(plain.rows(plain.columns["what"] != ATOMIC), ("launch", "buffer", "element"))
-    groups = []
-    for rows in _mixed(plain, ("launch", "buffer", "element"), "block"):
-        pair = _reader_and_writer(plain, rows, order)
-        if pair is not None:
-            groups.append(pair)
-    for pair, elements in _first_per_buffer(plain, groups):
-        read, write = pair.tolist()
+    groups = _mixed(plain, ("launch", "buffer", "element"), "block")
+    # Several blocks, and one of them writes: if anybody reads, some reader is not the writer.
+    known = _known(groups.any(plain.columns["what"] == READ), order is not None)
+    decide = partial(_reader_and_writer, plain, order=order)
+    for (read, write), elements in _first_per_buffer(plain, groups, known, decide):
         buffer, element, text = _name(plain, read)
         (who, file, line), (other, file_2, line_2) = place_of(plain, read), place_of(plain, write)
         cause = (
@@ -177,8 +231,11 @@ def _atomics_and_plain(good: Trace, order: Ordered | None) -> list[Fault]:
     rows = good.select(space="global")
     kinds = [rows.columns["what"] == kind for kind in (ATOMIC, READ, WRITE)]
     rows = _where(rows, keys, [[kinds[0], kinds[1]], [kinds[0], kinds[2]]])
-    groups = [pair for group in _mixed(rows, keys, "block") if (pair := _atomic_and_plain(rows, group, order))]
-    for (plain, atomic), elements in _first_per_buffer(rows, [np.array(pair) for pair in groups]):
+    groups = _mixed(rows, keys, "block")
+    fenced = order is not None and order.has_fences
+    known = _known(np.ones(len(groups), bool), fenced | groups.any(_compares(rows, order)))
+    decide = partial(_atomic_and_plain, rows, order=order)
+    for (plain, atomic), elements in _first_per_buffer(rows, groups, known, decide):
         buffer, element, text = _name(rows, plain)
         (who, file, line), (other, file_2, line_2) = place_of(rows, plain), place_of(rows, atomic)
         does = KINDS[rows.columns["what"][plain]]
@@ -216,20 +273,20 @@ def _atomic_and_plain(trace: Trace, rows: np.ndarray, order: Ordered | None) -> 
     return None
 
 
-def _reader_and_writer(trace: Trace, rows: np.ndarray, order: Ordered | None) -> np.ndarray | None:
+def _reader_and_writer(trace: Trace, rows: np.ndarray, order: Ordered | None) -> tuple[int, int] | None:
     """A read and a write by different blocks among the rows of one element, or None."""
     what, block = trace.columns["what"], trace.columns["block"]
     if order is not None:
         for pair in order.unordered(trace, rows):
             first, second = sorted(pair, key=lambda row: what[row])
             if block[first] != block[second] and what[first] == READ:
-                return np.array([first, second])
+                return int(first), int(second)
         return None
     writes = rows[what[rows] == WRITE]
     for read in rows[what[rows] == READ]:
         others = writes[block[writes] != block[read]]
         if len(others):
-            return np.array([read, others[0]])
+            return int(read), int(others[0])
     return None
 
 
@@ -241,10 +298,16 @@ def _within(good: Trace, space: str, order: Ordered | None) -> list[Fault]:
     an atomic while the other reads. Two writes to global memory are a double write, and not named again."""
     found = []
     rows = _contended(good.select(space=space), _WITHIN)
-    pairs = [
-        pair for group in _mixed(rows, _WITHIN, "thread") if (pair := _clash(rows, group, space, order)) is not None
-    ]
-    for (first, other), elements in _first_per_buffer(rows, pairs):
+    groups = _mixed(rows, _WITHIN, "thread")
+    writes = rows.columns["what"] == WRITE
+    written = groups.any(writes)
+    guilty = np.ones(len(groups), bool)  # several threads, and a write, or an atomic and a read
+    if space == "global":
+        guilty = ~groups.several(writes, rows.columns["thread"])
+    fenced = order is not None and order.has_fences
+    known = _known(guilty, fenced | (~written & groups.any(_compares(rows, order))))
+    decide = partial(_clash, rows, space=space, order=order)
+    for (first, other), elements in _first_per_buffer(rows, groups, known, decide):
         buffer, element, text = _name(rows, first)
         (who, file, line), (whom, file_2, line_2) = place_of(rows, first), place_of(rows, other)
         does, verb = (VERBS[KINDS[rows.columns["what"][row]]] for row in (first, other))
@@ -262,7 +325,7 @@ def _within(good: Trace, space: str, order: Ordered | None) -> list[Fault]:
     return found
 
 
-def _clash(trace: Trace, rows: np.ndarray, space: str, order: Ordered | None) -> np.ndarray | None:
+def _clash(trace: Trace, rows: np.ndarray, space: str, order: Ordered | None) -> tuple[int, int] | None:
     """The write (or atomic) and the other access of a race among the rows of one element, or None."""
     what, thread = trace.columns["what"], trace.columns["thread"]
     pairs = list(_clashes(trace, rows, order))
@@ -274,7 +337,7 @@ def _clash(trace: Trace, rows: np.ndarray, space: str, order: Ordered | None) ->
     # Lanes of one warp usually run together, so a thread of another warp makes the better example.
     of_first = [pair for pair in pairs if pair[0] == pairs[0][0]]
     apart = [pair for pair in of_first if thread[pair[0]] // WARP_SIZE != thread[pair[1]] // WARP_SIZE]
-    return np.array((apart or of_first)[0])
+    return (apart or of_first)[0]
 
 
 def _clashes(trace: Trace, rows: np.ndarray, order: Ordered | None) -> Iterator[tuple[int, int]]:
