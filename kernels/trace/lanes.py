@@ -8,6 +8,8 @@ each thread, copies included, as a GPU would make them.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ import numpy as np
 from kernels.sources import project_root
 from kernels.trace.keys import group_numbers
 from kernels.trace.model import KINDS, WARP_SIZE, Trace, shown_path
+from kernels.trace.page_kernels import as_python
 
 if TYPE_CHECKING:
     from kernels.inspect.layouts import KernelLayouts, MemoryAccess
@@ -32,13 +35,18 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Call:
-    """How a kernel was launched, in the words of `kernels.inspect.TritonRequest`; `unsaid` tells what has none."""
+    """How a kernel was launched, in the words of `kernels.inspect.TritonRequest`; `unsaid` tells what has none.
+
+    A kernel that is written on a page has the page's path as `page`, and as `text` a Python file that holds it.
+    """
 
     kernel: str
     signature: dict[str, str | int | float | bool | None]
     num_warps: int = 4
     num_stages: int = 3
     unsaid: str = ""
+    page: str = ""
+    text: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -111,11 +119,30 @@ def compiled_lanes(trace: TritonTrace, arch: int = 90) -> LaneTrace:
     from kernels.inspect.layouts import triton_layouts_many
     from kernels.inspect.triton import TritonRequest
 
+    requests = []
     for call in trace.calls:
         if call.unsaid:
             raise ValueError(call.unsaid)
-    requests = [TritonRequest(c.kernel, c.signature, arch, c.num_warps, c.num_stages) for c in trace.calls]
-    return with_lanes(trace, triton_layouts_many(requests))
+        kernel = f"{_file_of(call)}:{call.kernel}" if call.page else call.kernel
+        requests.append(TritonRequest(kernel, call.signature, arch, call.num_warps, call.num_stages))
+    layouts = triton_layouts_many(requests)
+    for i, call in enumerate(trace.calls):
+        if call.page:
+            accesses = [replace(a, file=call.page) if a.file == _file_of(call) else a for a in layouts[i].accesses]
+            layouts[i] = replace(layouts[i], accesses=tuple(accesses))
+    return with_lanes(trace, layouts)
+
+
+def _file_of(call: Call) -> str:
+    """The file that holds a page's kernel, relative to the project; it is written where there is none."""
+    name = f"build/inspect/{hashlib.sha256(call.text.encode()).hexdigest()[:32]}.py"
+    path = project_root() / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(call.text, encoding="utf-8")
+        partial.replace(path)
+    return name
 
 
 def describe(function: Any, names: Sequence[str], constants: Sequence[str], given: Mapping[str, Any]) -> Call:
@@ -126,9 +153,12 @@ def describe(function: Any, names: Sequence[str], constants: Sequence[str], give
     if place.startswith("kernels/"):
         place = place.removesuffix(".py").replace("/", ".")
     signature: dict[str, Any] = {}
-    unsaid = ""
-    if file.suffix != ".py":
-        unsaid = f"{name} is written in {file.name}; only a kernel in a Python file can be compiled for its lanes."
+    unsaid = text = ""
+    if file.suffix != ".py" or not file.exists():
+        try:
+            text = as_python(function)
+        except ValueError as reason:
+            unsaid = f"{name} of {file.name} cannot be compiled for its lanes: {reason}"
     for parameter in names:
         if parameter in given:
             said = _said(given[parameter], parameter in constants)
@@ -141,7 +171,9 @@ def describe(function: Any, names: Sequence[str], constants: Sequence[str], give
             else:
                 signature[parameter] = said
     warps, stages = (given.get(key) or default for key, default in (("num_warps", 4), ("num_stages", 3)))
-    return Call(f"{place}:{name}", signature, warps, stages, unsaid)
+    if text or unsaid:
+        return Call(name, signature, warps, stages, unsaid, str(file), text)
+    return Call(f"{place}:{name}", signature, warps, stages)
 
 
 def _said(value: Any, constant: bool) -> Any:

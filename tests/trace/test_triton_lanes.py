@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ from kernels.inspect import TritonRequest, compile_triton_many  # noqa: E402
 from kernels.inspect.layouts import triton_layouts_many  # noqa: E402
 from kernels.ops.add import launch_add  # noqa: E402
 from kernels.ops.softmax import launch_softmax  # noqa: E402
-from kernels.trace.lanes import compiled_lanes, with_lanes  # noqa: E402
-from kernels.trace.triton import trace_triton  # noqa: E402
+from kernels.trace.lanes import compiled_lanes, describe, with_lanes  # noqa: E402
+from kernels.trace.triton import TritonTrace, trace_triton  # noqa: E402
 
 pytestmark = pytest.mark.triton
 
@@ -252,6 +253,53 @@ def test_an_argument_that_cannot_be_handed_over_is_named():
     trace = trace_triton(lambda: kernels.typed[(1,)](x, KIND=tl.float32), {"x": (x := torch.zeros(1))})
     with pytest.raises(ValueError, match="KIND of typed is a dtype, which cannot be handed"):
         compiled_lanes(trace)
+
+
+PAGE = """# A page
+
+```python
+@triton.jit
+def scaled(p, i):
+    return tl.load(p + i) * SCALE
+
+
+@triton.jit
+def first(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    j = helpers._read(x_ptr, i, BLOCK)
+    tl.store(out_ptr + i, scaled(x_ptr, i) + j)
+```
+"""
+
+
+def page(tmp_path, **names):
+    """The names that the page's block leaves behind."""
+    path = tmp_path / "page.md"
+    path.write_text(PAGE)
+    code = PAGE.partition("```python\n")[2].partition("```")[0]
+    scope = {"triton": triton, "tl": tl, "__name__": "page", **names}
+    exec(compile("\n" * 3 + code, str(path), "exec"), scope)
+    return scope
+
+
+def test_a_kernel_on_a_page_is_compiled_for_its_lanes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    scope = page(tmp_path, SCALE=tl.constexpr(3), helpers=kernels)
+    x, out = torch.ones(256), torch.zeros(256)
+    trace = trace_triton(lambda: scope["first"][(1,)](x, out, BLOCK=256), {"x": x, "out": out}, lanes=True)
+    assert out.eq(4).all() and trace.without_threads == ()
+    assert sorted({(Path(file).name, line) for file, line in trace.sites}) == [
+        ("lane_kernels.py", line_of(kernels._read, "return")),
+        ("page.md", 6),
+        ("page.md", 13),
+    ]
+    assert trace.owners("out", by="warp").tolist() == [e // 64 for e in range(256)]
+
+
+def test_a_kernel_on_a_page_that_names_what_has_no_text(tmp_path):
+    scope = page(tmp_path, SCALE=object(), helpers=kernels)
+    with pytest.raises(ValueError, match=r"first of page.md cannot be compiled for its lanes: .*SCALE, a object"):
+        compiled_lanes(TritonTrace((), (), (), {}, calls=(describe(scope["first"].fn, (), (), {}),)))
 
 
 def line_of(kernel, mark):
