@@ -46,6 +46,7 @@ EXPLAINED = {
     "misaligned": Explanation("A wide access at an odd address", "misaligned"),
     "not-a-number": Explanation("NaN, and values that are wrong", "not-a-number"),
     "wrong-value": Explanation("NaN, and values that are wrong", "not-a-number"),
+    "input-changed": Explanation("NaN, and values that are wrong", "not-a-number"),
     "launch-refused": Explanation("A launch that is refused", "launch-refused"),
     "assertion": Explanation("A kernel that is stopped", "stopped"),
     "too-long": Explanation("A kernel that is stopped", "stopped"),

@@ -33,6 +33,7 @@ VERDICTS = {
     "read-before-written": "a thread reads shared memory that its block has not written yet",
     "inactive-lane": "a shuffle reads from a lane that the mask leaves out",
     "not-a-number": "a result is NaN where the reference has a number",
+    "input-changed": "a launch changed what it should only read",
     "wrong-value": "a result is further from the reference than rounding explains",
     "barrier-divergence": "not every thread of a block reaches the same barrier",
     "warp-divergence": "not every lane that a mask names reaches the warp operation",

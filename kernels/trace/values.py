@@ -27,11 +27,7 @@ def value_faults(
     for name, array in (("result", found), ("expected", right)):
         if array.shape != view.shape:
             raise ValueError(f"{name} has shape {array.shape}; buffer {buffer!r} has {view.shape}")
-    writes = trace.select(buffer=buffer, active=True).expanded()
-    writes = writes.rows((writes.columns["what"] != READ) & view.holds(writes.columns["element"]))
-    last = np.full(view.extent, -1, np.int64)
-    order = np.argsort(writes.columns["sequence"], kind="stable")
-    last[writes.columns["element"][order]] = order
+    writes, last = _last_writes(trace, buffer)
     written = last[view.offsets] >= 0
     finite = np.isfinite(found) & np.isfinite(right)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -45,6 +41,46 @@ def value_faults(
         if len(places):
             faults.append(_fault(kind, writes, last, view, places, found.reshape(-1), right.reshape(-1), rtol, atol))
     return faults
+
+
+def changed_inputs(trace: Trace, buffer: str, before: object, after: object) -> list[Fault]:
+    """The verdict "input-changed" where a launch changed what it should only read, NaN compared as equal.
+
+    before, after: arrays or tensors of the buffer's shape, copied before the launch and seen after it. ValueError where
+    a shape differs, KeyError for an unknown buffer.
+    """
+    view = trace.buffer(buffer)
+    old, new = (_as_float64(given) for given in (before, after))
+    for name, array in (("before", old), ("after", new)):
+        if array.shape != view.shape:
+            raise ValueError(f"{name} has shape {array.shape}; buffer {buffer!r} has {view.shape}")
+    places = np.flatnonzero((old != new) & ~(np.isnan(old) & np.isnan(new)))
+    if not len(places):
+        return []
+    writes, last = _last_writes(trace, buffer)
+    elements = view.offsets.reshape(-1)[places]
+    element, row = int(elements[0]), int(last[elements[0]])
+    who, file, line = place_of(writes, row) if row >= 0 else ("", "", 0)
+    by = f" {capital(who)} wrote it. Line: {shown_place(file, line)}." if who else ""
+    more = f" The same holds for {len(places)} elements in all ({spans(elements)})." if len(places) > 1 else ""
+    cause = "the output and an input are mixed up, or the output lies in the input's memory"
+    sentence = (
+        f"{view.text(element)} is an input and was changed, from {old.reshape(-1)[places[0]]:.6g} to "
+        f"{new.reshape(-1)[places[0]]:.6g}.{by}{more} Likely cause: {cause}."
+    )
+    mask = mask_of(writes, row) if row >= 0 else {}
+    return [Fault("input-changed", sentence, view.name, element, who, file, line, len(places), cause, **mask)]
+
+
+def _last_writes(trace: Trace, buffer: str) -> tuple[Trace, np.ndarray]:
+    """The writes to a buffer, and for each of its items the row of the last of them, -1 where there is none."""
+    view = trace.buffer(buffer)
+    writes = trace.select(buffer=buffer, active=True).expanded()
+    writes = writes.rows((writes.columns["what"] != READ) & view.holds(writes.columns["element"]))
+    last = np.full(view.extent, -1, np.int64)
+    order = np.argsort(writes.columns["sequence"], kind="stable")
+    last[writes.columns["element"][order]] = order
+    return writes, last
 
 
 def _as_float64(given: object) -> np.ndarray:

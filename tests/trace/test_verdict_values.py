@@ -6,7 +6,7 @@ import pytest
 from kernels.trace import Buffer, Launch, Recorder
 from kernels.trace.cuda import trace_cuda_launcher, why_not
 from kernels.trace.faults import VERDICTS
-from kernels.trace.values import value_faults
+from kernels.trace.values import changed_inputs, value_faults
 
 
 def written(shape=(2, 4), strides=(6, 1), skip=()):
@@ -85,3 +85,15 @@ def test_the_unguarded_merge_of_a_masked_stretch():
     (fault,) = value_faults(trace, "out", out, right)
     assert (fault.kind, fault.buffer, fault.element, fault.count) == ("not-a-number", "out", 0, 300)
     assert "exp(-inf - -inf)" in fault.cause
+
+
+def test_an_input_that_was_changed_names_who_did_it():
+    before = np.full((2, 4), np.nan)
+    after = before.copy()
+    assert changed_inputs(written(), "out", before, after) == []
+    after[1, 0], after[1, 3] = 5.0, 6.0
+    (fault,) = changed_inputs(written(), "out", before, after)
+    assert (fault.kind, fault.element, fault.count, fault.line) == ("input-changed", 6, 2, 7)
+    assert fault.who == "block 1, thread 0 (warp 0, lane 0)" and "from nan to 5" in fault.sentence
+    (elsewhere,) = changed_inputs(written(skip=(6,)), "out", before, after)  # by PyTorch, say: no access is known
+    assert (elsewhere.who, elsewhere.line) == ("", 0)
