@@ -1,5 +1,7 @@
 // Warp operations: a lane deposits what it gives and waits; the last lane of the mask to arrive computes what each
 // lane receives. Semantics of shuffles after "shfl.sync" in the PTX manual.
+#include <cstring>
+
 #include "runtime.h"
 
 namespace kh {
@@ -97,11 +99,10 @@ void finish(Thread* warp, std::uint32_t mask, int op) {
 
 using namespace kh;
 
-extern "C" __attribute__((visibility("hidden"))) std::uint64_t kh_warp_op(int line, int op, unsigned mask,
-                                                                          std::uint64_t value, int argument, int width) {
+static std::uint64_t meet(std::uint32_t pc, int line, int op, unsigned mask, std::uint64_t value, int argument,
+                          int width) {
     Thread& self = *runtime.current;
     const int index = number(&self);
-    const std::uint32_t pc = place(__builtin_return_address(0));
     self.pc = pc;
     self.line = line;
     record_step(kWarpOp, pc);
@@ -124,6 +125,20 @@ extern "C" __attribute__((visibility("hidden"))) std::uint64_t kh_warp_op(int li
     }
     finish(warp, mask, op);
     return self.value;
+}
+
+extern "C" __attribute__((visibility("hidden"))) std::uint64_t kh_warp_op(int line, int op, unsigned mask,
+                                                                          std::uint64_t value, int argument, int width) {
+    return meet(place(__builtin_return_address(0)), line, op, mask, value, argument, width);
+}
+
+// Each lane learns an address of every other one's. What lies there stays until they meet again.
+extern "C" __attribute__((visibility("hidden"))) void kh_warp_gather(int line, const void* mine, const void** all) {
+    static const void* given[kMaxThreads];
+    const int index = number(runtime.current);
+    given[index] = mine;
+    meet(place(__builtin_return_address(0)), line, kAny, 0xffffffffu, 0, 0, 32);
+    std::memcpy(all, given + index / 32 * 32, 32 * sizeof *all);
 }
 
 extern "C" __attribute__((visibility("hidden"))) void kh_fence(int scope) {

@@ -19,7 +19,7 @@ from kernels.trace import cuda_build, cuda_library
 from kernels.trace.cuda_build import CompileFailed, HostCompilerMissing, Unavailable, why_not
 from kernels.trace.cuda_memory import pack
 from kernels.trace.cuda_result import CudaTrace, assemble
-from kernels.trace.cuda_translate import Function, NotForHost, Translation, translate
+from kernels.trace.cuda_translate import Function, NotForHost, Translation, local_headers, translate
 
 __all__ = [
     "CompileFailed",
@@ -121,7 +121,7 @@ def _load(
     name: str, kernel: bool, source: str | Path, replace: Mapping[str, str] | None, traced: bool = True
 ) -> tuple[cuda_library.Library, Translation, int, Path]:
     text, shown, path = _read(source, replace)
-    translation = translate(text, shown, name)
+    translation = translate(text, shown, name, local_headers(text, path.parent))
     names = [function.name for function in translation.functions if function.kernel == kernel]
     wanted = name.rsplit("::", 1)[-1] if "<" not in name else name
     number = next((i for i, f in enumerate(translation.functions) if f.name == wanted and f.kernel == kernel), None)
@@ -130,7 +130,7 @@ def _load(
         raise KeyError(
             f"{shown} has no {what} {name!r} that can be called from outside; it has: {', '.join(names) or 'none'}"
         )
-    library = cuda_build.build(translation.text, shown, path.parent, traced)
+    library = cuda_build.build(translation.text, shown, path.parent, traced, translation.headers)
     return cuda_library.load(library, shown), translation, number, path
 
 

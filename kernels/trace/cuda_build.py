@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -152,25 +152,32 @@ def _key(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:20]
 
 
-def build(text: str, shown: str, include: Path | None = None, traced: bool = True) -> Path:
+def build(
+    text: str,
+    shown: str,
+    include: Path | None = None,
+    traced: bool = True,
+    translated: Sequence[tuple[str, str]] = (),
+) -> Path:
     """The shared library of a translated source, compiled if it is not there yet.
 
     `shown` is the name that the debug information gives the source, relative to nothing. `include` is the folder of the
-    original, for its own headers. Where `traced` is False, no access is recorded. The library's name is a hash of the
-    text, the headers beside it, the shim, the compiler's version and the flags. CompileFailed with the compiler's first
-    errors.
+    original, for its own headers; `translated` are those of them that were rewritten. Where `traced` is False, no
+    access is recorded. The library's name is a hash of the text, the headers, the shim, the compiler's version and the
+    flags. CompileFailed with the compiler's first errors.
     """
     compiler = host_compiler()
     flags = compiler.kernel_flags if traced else compiler.plain_flags
     folder = build_folder()
     shim = host_sources()
-    headers = _digest(sorted(shim.glob("*.h")))
+    headers = _digest(sorted(shim.rglob("*.h")))
     local = _digest(sorted([*include.glob("*.h"), *include.glob("*.cuh")])) if include else ""
     runtime = _runtime_objects(compiler, folder, shim, headers)
     key = _key(
         text,
         shown,
         local,
+        *(part for header in translated for part in header),
         *runtime,
         compiler.family,
         compiler.version,
@@ -188,6 +195,9 @@ def build(text: str, shown: str, include: Path | None = None, traced: bool = Tru
             copy = work / shown
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
+            for name, content in translated:  # beside the copy, where the compiler looks first
+                (copy.parent / name).parent.mkdir(parents=True, exist_ok=True)
+                (copy.parent / name).write_text(content, encoding="utf-8")
             # nvcc includes its run-time header without being asked, and so does this.
             found = [f"-I{shim}", "-include", "cuda_runtime.h", *([f"-I{include}"] if include else [])]
             _run([compiler.path, *flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path, PurePosixPath
 
 SHARED_LIMIT = 227 * 1024
 _SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
@@ -22,11 +23,24 @@ _SHARED = re.compile(
     r"(?P<extern>\bextern\s+)?\b__shared__\s+(?:(?:__align__|alignas)\s*\(\s*\w+\s*\)\s+|volatile\s+)*"
     r"(?P<type>(?:unsigned\s+|signed\s+|long\s+)*[\w:]+(?:\s*<[^;{}<>]*>)?)\s+(?P<rest>[^;]+);"
 )
+_HEADERS_HERE = r"cuda_runtime|cuda_runtime_api|cuda_fp16|cuda_bf16|cuda_pipeline|cuda_pipeline_primitives"
 _REFUSED_HEADERS = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:cuda_(?!runtime|fp16|bf16|pipeline)\w+|mma|cooperative_groups|cuda|curand\w*)"
-    r"\.h|cuda/[^>\"]+|cu[bt]\w*/[^>\"]+)",
+    rf"^[ \t]*#[ \t]*include[ \t]*[<\"]((?!(?:{_HEADERS_HERE})\.h)(?:cuda_?\w*|cudaTypedefs|curand\w*)\.h"
+    r"|cooperative_groups/(?!(?:reduce|memcpy_async)\.h)[^>\"]+|cuda/[^>\"]+|cu[bt]\w*/[^>\"]+)",
     re.M,
 )
+_LOCAL_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+# What the text shows to need a GPU, and the sentence that says so. The first group is named.
+_REFUSED_WORDS = (
+    (r"(__cluster_dims__|\bthis_cluster\b|\bcluster_group\b)", "thread block clusters exist on Hopper GPUs only"),
+    (r"(\bCUtensorMap\b|\bcuTensorMap\w+)", "tensor maps belong to the copy unit (TMA) of Hopper GPUs"),
+    (r"(\bcuda::(?:barrier|pipeline|ptx|device)\b[\w:]*)", "the host build has no libcu++; it has "
+     "__pipeline_memcpy_async and cooperative_groups::memcpy_async"),
+    (r"(\bthis_grid\s*\(\s*\)\s*\.\s*sync|\bgrid_group\b[^;{}]*?\bsync|\bcudaLaunchCooperativeKernel\b)",
+     "the host build runs blocks one after another, so a grid cannot wait for all of its blocks; end the kernel where "
+     "they should meet, and launch a second one"),
+)  # fmt: skip
+_HOPPER_PTX = ("wgmma", "cp.async.bulk", "mbarrier", "fence.proxy", "setmaxnreg", "barrier.cluster", "mapa")
 
 
 class NotForHost(ValueError):
@@ -55,13 +69,17 @@ class SharedArray:
 
 @dataclass(frozen=True)
 class Translation:
-    """The text for the host compiler, and what it defines. `functions[i]` is called through symbols numbered i."""
+    """The text for the host compiler, and what it defines. `functions[i]` is called through symbols numbered i.
+
+    `headers` are the file's own headers, translated as well: (name as included, text).
+    """
 
     text: str
     functions: tuple[Function, ...]
     shared: dict[str, list[SharedArray]]
     tables: dict[str, str]
     constants: dict[str, str]
+    headers: tuple[tuple[str, str], ...] = ()
 
     def extent(self, expression: str) -> int | None:
         """The value of an array extent such as `kTile + 1`, from the file's constants; None if it is not so plain."""
@@ -89,32 +107,62 @@ def blanked(text: str) -> str:
     return _SKIPPED.sub(blank, text)
 
 
+def local_headers(text: str, folder: Path) -> tuple[tuple[str, str], ...]:
+    """(name, text) of every file that the text includes in quotes and that lies in `folder`, and what these include."""
+    found: dict[str, str] = {}
+    waiting = [(text, PurePosixPath())]
+    while waiting:
+        content, where = waiting.pop()
+        for name in _LOCAL_INCLUDE.findall(content):
+            path = where / name
+            if path.is_absolute() or ".." in path.parts or str(path) in found or not (folder / path).is_file():
+                continue
+            found[str(path)] = (folder / path).read_text(encoding="utf-8").replace("\r\n", "\n")
+            waiting.append((found[str(path)], path.parent))
+    return tuple(sorted(found.items()))
+
+
 @lru_cache(maxsize=64)
-def translate(text: str, shown: str, requested: str = "") -> Translation:
+def translate(text: str, shown: str, requested: str = "", headers: tuple[tuple[str, str], ...] = ()) -> Translation:
     """Translate the text of a `.cu` file; `shown` is the name it has in messages and verdicts.
 
     `requested` is a kernel or launcher that will be called from outside, such as `transpose<32>`; kernels that are not
-    templates and `extern "C"` functions always can be. NotForHost where the host build cannot run the file.
+    templates and `extern "C"` functions always can be, where the file itself defines them. `headers` are those of
+    `local_headers`. NotForHost where the host build cannot run the file.
     """
     text = text.replace("\r\n", "\n")
     code = blanked(text)
     _refuse(text, code, shown)
+    codes, translated_headers = [code], []
+    for name, content in headers:
+        part = blanked(content)
+        _refuse(content, part, name)
+        codes.append(part)
+        edits = [*_launches(content, part, name, "0"), *_tables(part)]
+        translated_headers.append((name, _edited(content, edits)))
     functions = _functions(text, code, requested)
-    edits = [*_launches(text, code, shown), *_tables(code)]
-    shared = _shared(code)
+    body = _edited(text, [*_launches(text, code, shown), *_tables(code)])
+    trailer = _trailer(functions, codes, shown)
+    translated = f'{body}\n#line 1 "kh_trailer"\n{trailer}'
+    shared: dict[str, list[SharedArray]] = {}
+    tables: dict[str, str] = {}
+    constants: dict[str, str] = {}
+    constant = r"\bconstexpr\s+(?:static\s+)?(?:\w+\s+)+(\w+)\s*=\s*([^;]+);"
+    for part in reversed(codes):
+        for name, arrays in _shared(part).items():
+            shared.setdefault(name, []).extend(arrays)
+        tables |= {m[1]: "__constant__" if "__constant__" in m[0] else "__device__" for m in _TABLE.finditer(part)}
+        constants |= {m[1]: m[2] for m in re.finditer(constant, part)}
+        constants |= {m[1]: m[2] for m in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$", part, re.M)}
+    return Translation(translated, functions, shared, tables, constants, tuple(translated_headers))
+
+
+def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
     body, at = [], 0
     for start, end, new in sorted(edits):
         body += [text[at:start], new]
         at = end
-    body.append(text[at:])
-    trailer = _trailer(functions, code, shown)
-    translated = f'{"".join(body)}\n#line 1 "kh_trailer"\n{trailer}'
-    tables = {m[1]: "__constant__" if "__constant__" in m[0] else "__device__" for m in _TABLE.finditer(code)}
-    constant = r"\bconstexpr\s+(?:static\s+)?(?:\w+\s+)+(\w+)\s*=\s*([^;]+);"
-    constants = {m[1]: m[2] for m in re.finditer(constant, code)} | {
-        m[1]: m[2] for m in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$", code, re.M)
-    }
-    return Translation(translated, functions, shared, tables, constants)
+    return "".join([*body, text[at:]])
 
 
 def _line(text: str, position: int) -> int:
@@ -122,17 +170,35 @@ def _line(text: str, position: int) -> int:
 
 
 def _refuse(text: str, code: str, shown: str) -> None:
+    found = []
     if match := re.search(r"\b(?:asm|__asm__)\b", code):
-        raise NotForHost(
-            f"{shown}:{_line(code, match.start())}: inline PTX runs on a GPU only, so this file cannot be traced"
+        instruction = re.search(r"\b[a-z]\w*(?:\.\w+)+", text[match.start() : _matching(code, match.start(), "(")])
+        what = f" `{instruction[0]}`" if instruction else ""
+        hopper = any(what.startswith(f" `{word}") for word in _HOPPER_PTX)
+        more = ", and a Hopper one (sm_90a) at that" if hopper else ""
+        found.append(
+            (match.start(), f"inline PTX runs on a GPU only{more}, so this file cannot be traced:{what or ' asm'}")
         )
     if match := _REFUSED_HEADERS.search(text):
-        raise NotForHost(f"{shown}:{_line(text, match.start())}: the host build has no <{match[1]}> yet")
+        found.append((match.start(), f"the host build has no <{match[1]}> yet"))
+    for pattern, sentence in _REFUSED_WORDS:
+        if match := re.search(pattern, code):
+            found.append((match.start(1), f"`{' '.join(match[1].split())}`: {sentence}"))
+    for grid in re.findall(r"\b(\w+)\s*=\s*[\w:\s]*\bthis_grid\s*\(\s*\)", code):
+        if match := re.search(rf"\b{grid}\s*\.\s*sync\b|\bsync\s*\(\s*{grid}\s*[,)]", code):
+            found.append((match.start(), f"`{match[0]}`: {_REFUSED_WORDS[-1][1]}"))
+    if found:
+        position, sentence = min(found)
+        raise NotForHost(f"{shown}:{_line(code, position)}: {sentence}")
 
 
-def _matching(code: str, start: int) -> int:
-    """Position after the bracket that closes the one at `start`."""
+def _matching(code: str, start: int, bracket: str = "") -> int:
+    """Position after the bracket that closes the one at `start`, or the first `bracket` from there on."""
     pairs = {"(": ")", "{": "}", "[": "]"}
+    if bracket:
+        start = code.find(bracket, start)
+        if start < 0:
+            return len(code)
     opened, depth = code[start], 0
     for position in range(start, len(code)):
         if code[position] == opened:
@@ -144,7 +210,7 @@ def _matching(code: str, start: int) -> int:
     return len(code)
 
 
-def _launches(text: str, code: str, shown: str) -> list[tuple[int, int, str]]:
+def _launches(text: str, code: str, shown: str, line: str = "__LINE__") -> list[tuple[int, int, str]]:
     edits = []
     for match in re.finditer("<<<", code):
         start = _kernel_start(code, match.start())
@@ -157,7 +223,7 @@ def _launches(text: str, code: str, shown: str) -> list[tuple[int, int, str]]:
                 f"{shown}:{_line(code, match.start())}: this launch is not of the form kernel<<<grid, block>>>(…)"
             )
         kernel = " ".join(text[start : match.start()].split())
-        edits.append((start, start, f'kh_launch("{kernel}", __LINE__, '))
+        edits.append((start, start, f'kh_launch("{kernel}", {line}, '))
         edits.append((match.start(), match.end(), ", "))
         edits.append((end, end + 3, ")"))
     return edits
@@ -265,7 +331,7 @@ def _functions(text: str, code: str, requested: str) -> tuple[Function, ...]:
     return tuple(found.values())
 
 
-def _trailer(functions: tuple[Function, ...], code: str, shown: str) -> str:
+def _trailer(functions: tuple[Function, ...], codes: list[str], shown: str) -> str:
     public = 'extern "C" __attribute__((visibility("default")))'
     lines = ["thread_local char kh_anchor;", f"{public} void* kh_anchor_address() {{ return &kh_anchor; }}"]
     for number, function in enumerate(functions):
@@ -280,19 +346,21 @@ def _trailer(functions: tuple[Function, ...], code: str, shown: str) -> str:
             lines.append(
                 f"{public} long long kh_host_{number}(void** values) {{ return kh_call_host({pointer}, values); }}"
             )
-    scopes, done = _scopes(code), set()
-    for match in _SHARED.finditer(code):
-        name = re.match(r"\s*(\w+)\s*\[\s*\]", match["rest"])
-        scope = _scope_at(scopes, match.start())
-        if not match["extern"] or not name or (scope, name[1]) in done:
-            continue
-        done.add((scope, name[1]))
-        kind = " ".join(match["type"].split())
-        spaces = [part for part in re.split("::", scope) if part]
-        if not spaces and _in_unnamed(code, match.start()):
-            spaces = [""]
-        opened, closed = "".join(f"namespace {space} {{ " for space in spaces), "}" * len(spaces)
-        lines.append(f"{opened}__shared__ {kind} {name[1]}[{SHARED_LIMIT} / sizeof({kind})];{closed}")
+    done = set()
+    for code in codes:
+        scopes = _scopes(code)
+        for match in _SHARED.finditer(code):
+            name = re.match(r"\s*(\w+)\s*\[\s*\]", match["rest"])
+            scope = _scope_at(scopes, match.start())
+            if not match["extern"] or not name or (scope, name[1]) in done:
+                continue
+            done.add((scope, name[1]))
+            kind = " ".join(match["type"].split())
+            spaces = [part for part in re.split("::", scope) if part]
+            if not spaces and _in_unnamed(code, match.start()):
+                spaces = [""]
+            opened, closed = "".join(f"namespace {space} {{ " for space in spaces), "}" * len(spaces)
+            lines.append(f"{opened}__shared__ {kind} {name[1]}[{SHARED_LIMIT} / sizeof({kind})];{closed}")
     return "\n".join(lines) + "\n"
 
 
