@@ -71,14 +71,36 @@ def test_const_is_blanked_in_device_tables_only():
     ("text", "words"),
     [
         ('\n__global__ void k() { asm volatile("bar.sync 0;"); }', "a.cu:2: inline PTX runs on a GPU only"),
+        (
+            'void f() {\n  asm("wgmma.fence.sync.aligned;"); }',
+            "a.cu:2: inline PTX runs on a GPU only, and a Hopper one",
+        ),
+        ('void f() {\n  asm volatile("cp.async.bulk.wait_all;"); }', "cannot be traced: `cp.async.bulk.wait_all`"),
         ("#include <cuda/barrier>\n", "a.cu:1: the host build has no <cuda/barrier> yet"),
+        ("#include <cuda_runtime.h>\n#include <cuda.h>\n", "a.cu:2: the host build has no <cuda.h> yet"),
+        ("#include <cooperative_groups/scan.h>\n", "a.cu:1: the host build has no <cooperative_groups/scan.h> yet"),
+        ("#include <cudaTypedefs.h>\n", "a.cu:1: the host build has no <cudaTypedefs.h> yet"),
+        (
+            "\n__global__ void __cluster_dims__(2) k() {}",
+            "a.cu:2: `__cluster_dims__`: thread block clusters exist on Hopper",
+        ),
+        ("\n\n__global__ void k(const CUtensorMap m) {}", "a.cu:3: `CUtensorMap`: tensor maps belong to the copy unit"),
+        (
+            "void f() { cuda::barrier<cuda::thread_scope_block> b; }",
+            "a.cu:1: `cuda::barrier`: the host build has no libcu++",
+        ),
+        (
+            "int f() {\n return cudaLaunchCooperativeKernel(0); }",
+            "a.cu:2: `cudaLaunchCooperativeKernel`: the host build",
+        ),
     ],
 )
 def test_what_only_a_gpu_can_run_is_refused_with_its_line(text, words):
     with pytest.raises(NotForHost) as caught:
         translate(text, "a.cu")
     assert words in str(caught.value)
-    translate("// asm volatile and #include <mma.h> in a comment\n", "a.cu")
+    here = ("mma", "cuda_fp16", "cuda_pipeline", "cooperative_groups", "cooperative_groups/reduce", "cuda_runtime_api")
+    translate("// asm volatile in a comment\n" + "".join(f"#include <{name}.h>\n" for name in here), "a.cu")
 
 
 def test_kernels_of_namespaces_and_templates_are_found_by_name():
@@ -183,6 +205,51 @@ def test_a_row_that_begins_off_the_boundary_is_as_misaligned_as_on_the_gpu():
     assert right.faults() == []
     wrong = cuda.trace_cuda("copy_float4", grid=1, block=2, args=[x[1:], out], source=source)
     assert [f.kind for f in wrong.faults()] == ["misaligned"]
+
+
+HEADER = """#pragma once
+#include "deep/factor.cuh"
+__global__ void scale_in_header(const float* x, float* out) {
+    __shared__ float line[32];
+    extern __shared__ float more[];
+    line[threadIdx.x] = x[threadIdx.x];
+    more[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = (line[threadIdx.x ^ 1] + more[threadIdx.x ^ 1]) * factor[0];
+}
+inline int launch_from_header(const float* x, float* out) {
+    scale_in_header<<<1, 32, 128>>>(x, out);
+    return 0;
+}
+"""
+
+
+@needs_compiler
+def test_a_files_own_headers_may_have_launches_tables_and_shared_arrays(project):
+    (project / "cuda" / "deep").mkdir()
+    (project / "cuda" / "deep" / "factor.cuh").write_text("__constant__ const float factor[1] = {1.5f};\n")
+    (project / "cuda" / "own.cuh").write_text(HEADER)
+    text = (
+        '#include "own.cuh"\nextern "C" int launch(const float* x, float* out) { return launch_from_header(x, out); }\n'
+    )
+    (project / "cuda" / "main.cu").write_text(text)
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    trace = cuda.trace_cuda_launcher("launch", [x, out], source="cuda/main.cu")
+    assert out.tolist() == (3 * x[np.arange(32) ^ 1]).tolist()
+    assert trace.launches[0].kernel == "scale_in_header" and trace.faults() == []
+    reads = [(e.buffer, e.element) for e in trace.select(thread=4, what="read")]
+    assert reads == [("x", 4), ("x", 4), ("line", 5), ("more", 5), ("factor", 0)]
+    assert trace.buffer("factor").space == "constant"
+    (project / "cuda" / "deep" / "factor.cuh").write_text("__constant__ const float factor[1] = {2.0f};\n")
+    cuda.trace_cuda_launcher("launch", [x, out], source="cuda/main.cu")
+    assert out.tolist() == (4 * x[np.arange(32) ^ 1]).tolist()
+
+
+def test_a_header_that_only_a_gpu_can_run_is_named(project):
+    (project / "cuda" / "own.cuh").write_text('\ninline void f() { asm("bar.sync 0;"); }\n')
+    (project / "cuda" / "main.cu").write_text('#include "own.cuh"\n' + SCALE)
+    with pytest.raises(NotForHost, match=r"own\.cuh:2: inline PTX runs on a GPU only"):
+        cuda.trace_cuda("scale", grid=1, block=1, args=[], source="cuda/main.cu")
 
 
 # ---- machines without ----

@@ -77,6 +77,13 @@ def test_lanes_hold_what_the_ptx_manual_gives_them():
     assert lines["d"] == {"wmma::store_matrix_sync(d, sum, M, wmma::mem_col_major);"}
 
 
+def test_a_fragment_may_change_once_the_product_is_done():
+    rng = np.random.default_rng(8)
+    a, b, d = small(rng, (16, 16)), small(rng, (16, 16)), np.zeros((16, 16), np.float32)
+    run("changed_after", a.astype(np.float16), b.astype(np.float16), d)
+    assert (d == a @ b).all()
+
+
 def test_a_sum_is_rounded_once():
     """2048 + 1 is no half; in float it is, and the product is exact."""
     a, b = np.zeros((16, 16), np.float16), np.zeros((16, 16), np.float16)

@@ -32,6 +32,19 @@ __global__ void tf32(const float* a, const float* b, float* d) {
     wmma::store_matrix_sync(d, sum, 16, wmma::mem_row_major);
 }
 
+__global__ void changed_after(const __half* a, const __half* b, float* d) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> left;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> right;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0.0f);
+    wmma::load_matrix_sync(left, a, 16);
+    wmma::load_matrix_sync(right, b, 16);
+    wmma::mma_sync(sum, left, right, sum);
+    wmma::fill_fragment(left, __half(0.0f));  // the product is done by then
+    wmma::fill_fragment(right, __half(0.0f));
+    wmma::store_matrix_sync(d, sum, 16, wmma::mem_row_major);
+}
+
 // 32 x 32 by two warps a block, K in steps of 16, through shared memory.
 __global__ void tiled(const __half* a, const __half* b, float* d, int k_size) {
     __shared__ __half a_tile[32][16], b_tile[16][32];
