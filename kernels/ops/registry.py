@@ -6,7 +6,9 @@ from kernels.ops.op import Op
 
 NAMES = (
     "add",
+    "row_sum",
     "softmax",
+    "softmax_backward",
 )
 
 OPS: dict[str, Op] = {name: import_module(f"kernels.ops.{name}").OP for name in NAMES}

@@ -36,3 +36,20 @@ class Framed:
         frame = self.buffer.clone()
         frame[1:-1, 2 : self.out.shape[1] + 2] = self.SENTINEL
         assert (frame == self.SENTINEL).all(), "the kernel wrote outside its output"
+
+
+def views(device: str) -> dict[str, torch.Tensor]:
+    """Tensors that lie in memory in every way that a reduction along rows can meet."""
+    base = torch.randn(6, 8, generator=torch.Generator(device).manual_seed(4), device=device)
+    return {
+        "transposed": base.t(),
+        "every other row": base[::2],
+        "every other column": base[:, ::2],
+        "one row repeated": base[:1].expand(5, 8),
+        "one column repeated": base[:, :1].expand(6, 8),
+        "one number repeated": base[:1, :1].expand(6, 8),
+        "batch permuted, rows not one stride apart": base.reshape(2, 3, 8).permute(1, 0, 2),
+        "rows along the first dimension": base.reshape(2, 3, 8).permute(2, 1, 0),
+        "offset by one element": base.flatten()[1:],
+        "last columns": base[:, 5:],
+    }
