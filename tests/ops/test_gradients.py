@@ -7,7 +7,7 @@ from kernels.ops.registry import OPS
 
 RECORDING = [op for op in OPS.values() if op.gradient_tolerance is not None]
 each_operator = pytest.mark.parametrize("op", RECORDING, ids=lambda op: op.name)
-LAYOUTS = ("contiguous", "transposed", "no rows", "one column")
+LAYOUTS = ("contiguous", "transposed", "no rows", "one column", "three dimensions")
 
 
 def call(op, *inputs):
@@ -27,8 +27,8 @@ def leaves(op, shape, dtype, device, seed=1):
 
 def laid_out(op, layout, device):
     """Inputs whose matrices lie in memory as named; every result and gradient has to come out right all the same."""
-    rows, columns = {"no rows": (0, 6), "one column": (5, 1)}.get(layout, (5, 6))
-    inputs = op.inputs((rows, columns), "float32", device, 1, 0)
+    shape = {"no rows": (0, 6), "one column": (5, 1), "three dimensions": (2, 3, 6)}.get(layout, (5, 6))
+    inputs = op.inputs(shape, "float32", device, 1, 0)
     if layout == "transposed":
         inputs = [each.t().contiguous().t() if each.dim() == 2 else each for each in inputs]
         assert not inputs[0].is_contiguous()

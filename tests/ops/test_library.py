@@ -177,3 +177,4 @@ def test_a_compiled_operator_opens_and_names_its_kernels():
     assert done.returncode == 0, done.stderr[-3000:]
     assert "kernels named: ['_scale']" in done.stdout
     assert "kernels in the graphs: 2" in done.stdout
+    assert "graphs for four numbers of rows: 1 1" in done.stdout
