@@ -7,12 +7,14 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kernels.cuda.building import sources_of, substitute
-from kernels.cuda.toolchain import Compiler, compiler
 from kernels.inspect import disassembler, store
 from kernels.inspect.facts import CompileFacts, InspectionFailed, ptx_of, read_ptxas_log
 from kernels.sources import fingerprint, project_root
+
+if TYPE_CHECKING:
+    from kernels.cuda.toolchain import Compiler
 
 FLAGS = ("-std=c++17", "-O3")
 
@@ -38,6 +40,10 @@ def compile_cuda(
         kernels.cuda.CompilerMissing: there is no usable nvcc.
         InspectionFailed: the source, or its variant, does not compile.
     """
+    # Not above: who inspects Triton kernels alone does not depend on the CUDA ones.
+    from kernels.cuda.building import sources_of, substitute
+    from kernels.cuda.toolchain import compiler
+
     nvcc = compiler()
     nvcc.check_architecture(arch)
     sources = substitute(sources_of(project_root() / source), replace)

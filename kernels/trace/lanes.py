@@ -10,43 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernels.sources import project_root
 from kernels.trace.keys import group_numbers
 from kernels.trace.model import KINDS, WARP_SIZE, Trace, shown_path
-from kernels.trace.page_kernels import as_python
 
 if TYPE_CHECKING:
     from kernels.inspect.layouts import KernelLayouts, MemoryAccess
+    from kernels.trace.calls import Call
     from kernels.trace.triton import TritonTrace
-
-_TYPES = {
-    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "bool": "i1",
-    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Call:
-    """How a kernel was launched, in the words of `kernels.inspect.TritonRequest`; `unsaid` tells what has none.
-
-    A kernel that is written on a page has the page's path as `page`, and as `text` a Python file that holds it.
-    """
-
-    kernel: str
-    signature: dict[str, str | int | float | bool | None]
-    num_warps: int = 4
-    num_stages: int = 3
-    unsaid: str = ""
-    page: str = ""
-    text: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -67,17 +45,24 @@ class LaneTrace(Trace):
         return self.of_programs.faults(outputs)
 
 
-def with_lanes(trace: TritonTrace, layouts: Sequence[KernelLayouts]) -> LaneTrace:
-    """The trace with one row for each instruction of each thread; `layouts` has one entry for each launch.
+def with_lanes(trace: TritonTrace, layouts: Sequence[KernelLayouts] | None = None, *, arch: int = 90) -> LaneTrace:
+    """The trace with one row for each instruction of each thread.
+
+    `layouts` has one entry for each launch. Without them the kernels are compiled as they were launched, for compute
+    capability `arch` (90 for sm_90), in a helper process.
 
     A load is made by every thread that holds a copy of the element, a store and an atomic by one of them. Neighbours
     that one instruction moves are one row: `element` is the first, `size` the bytes of all. Elements that a mask
     switched off keep their rows, with `active` false. `sequence` counts instructions.
 
     Raises:
-        ValueError: there is not one entry for each launch; or a line has several accesses of one shape that were laid
-            out differently; or a layout contradicts the trace, because it was compiled for other arguments.
+        ValueError: there is not one entry for each launch, or a launch has an argument that cannot be handed to another
+            process; or a line has several accesses of one shape that were laid out differently; or a layout contradicts
+            the trace, because it was compiled for other arguments.
+        KeyError, kernels.inspect.ToolMissing, kernels.inspect.InspectionFailed: as `triton_layouts_many`.
     """
+    if layouts is None:
+        layouts = layouts_of(trace, arch)
     if len(layouts) != len(trace.launches):
         raise ValueError(f"there are {len(layouts)} layouts for {len(trace.launches)} launches; give one for each")
     column, parts, missing = trace.columns, [], {}
@@ -110,11 +95,10 @@ def with_lanes(trace: TritonTrace, layouts: Sequence[KernelLayouts]) -> LaneTrac
     return LaneTrace(launches, trace.buffers, trace.sites, columns, tuple(layouts), reasons, trace, masks=trace.masks)
 
 
-def compiled_lanes(trace: TritonTrace, arch: int = 90) -> LaneTrace:
-    """`with_lanes` for the kernels as they were launched, compiled for `arch` in a helper process.
+def layouts_of(trace: TritonTrace, arch: int = 90) -> list[KernelLayouts]:
+    """The layouts of the kernels as they were launched, one for each launch.
 
-    Raises: as `with_lanes` and `kernels.inspect.layouts.triton_layouts_many`; ValueError for an argument that has no
-    description.
+    Raises: as `kernels.inspect.triton_layouts_many`; ValueError for an argument that has no description.
     """
     from kernels.inspect.layouts import triton_layouts_many
     from kernels.inspect.triton import TritonRequest
@@ -130,7 +114,7 @@ def compiled_lanes(trace: TritonTrace, arch: int = 90) -> LaneTrace:
         if call.page:
             accesses = [replace(a, file=call.page) if a.file == _file_of(call) else a for a in layouts[i].accesses]
             layouts[i] = replace(layouts[i], accesses=tuple(accesses))
-    return with_lanes(trace, layouts)
+    return layouts
 
 
 def _file_of(call: Call) -> str:
@@ -143,57 +127,6 @@ def _file_of(call: Call) -> str:
         partial.write_text(call.text, encoding="utf-8")
         partial.replace(path)
     return name
-
-
-def describe(function: Any, names: Sequence[str], constants: Sequence[str], given: Mapping[str, Any]) -> Call:
-    """A launch as a request for the compiler: which kernel, and the type or value of each argument."""
-    file, name = Path(function.__code__.co_filename), function.__name__
-    inside = file.resolve().is_relative_to(project_root())
-    place = file.resolve().relative_to(project_root()).as_posix() if inside else str(file)
-    if place.startswith("kernels/"):
-        place = place.removesuffix(".py").replace("/", ".")
-    signature: dict[str, Any] = {}
-    unsaid = text = ""
-    if file.suffix != ".py" or not file.exists():
-        try:
-            text = as_python(function)
-        except ValueError as reason:
-            unsaid = f"{name} of {file.name} cannot be compiled for its lanes: {reason}"
-    for parameter in names:
-        if parameter in given:
-            said = _said(given[parameter], parameter in constants)
-            if said is ...:
-                kind = type(given[parameter]).__name__
-                unsaid = (
-                    f"{parameter} of {name} is a {kind}, which cannot be handed to the process that compiles; "
-                    "a trace with lanes takes tensors, descriptors, numbers, booleans, strings and None."
-                )
-            else:
-                signature[parameter] = said
-    warps, stages = (given.get(key) or default for key, default in (("num_warps", 4), ("num_stages", 3)))
-    if text or unsaid:
-        return Call(name, signature, warps, stages, unsaid, str(file), text)
-    return Call(f"{place}:{name}", signature, warps, stages)
-
-
-def _said(value: Any, constant: bool) -> Any:
-    """An argument as `TritonRequest` says it, or `...` where it has no word for it."""
-    value = getattr(value, "value", value) if constant else value
-    if type(value) is int and not constant and value != 1:  # all that a launch compiles for, so that more are alike
-        kind = "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
-        return kind + (":16" if value % 16 == 0 else "")
-    if value is None or isinstance(value, (bool, int, float)) or (constant and isinstance(value, str)):
-        return value
-    if type(value).__name__ == "TensorDescriptor":
-        kind = _TYPES.get(str(value.base.dtype).removeprefix("torch."))
-        return f"tensordesc<{kind}[{', '.join(map(str, value.block_shape))}]>" if kind else ...
-    if hasattr(value, "data_ptr"):
-        kind = _TYPES.get(str(value.dtype).removeprefix("torch."))
-        tensor = getattr(value, "base", value)  # a reinterpreted tensor has a base
-        # A GPU's allocations are aligned; what may not be is a view's first element.
-        aligned = tensor.storage_offset() * tensor.element_size() % 16 == 0
-        return f"*{kind}{'' if aligned else ':1'}" if kind else ...
-    return ...
 
 
 def _is_at(access: MemoryAccess, file: str, line: int, what: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernels.trace.lanes import Call, LaneTrace, compiled_lanes, describe
+from kernels.trace.calls import Call, describe
 from kernels.trace.model import Buffer, Launch, Recorder, Trace, shown_path
 from kernels.trace.triton_memory import ORIGIN, SPACING, Memory
 
@@ -80,20 +80,17 @@ class TritonTrace(Trace):
         return found
 
 
-def trace_triton(
-    launch: Callable[[], object], buffers: dict[str, Tensor], *, lanes: bool = False, arch: int = 90
-) -> TritonTrace | LaneTrace:
+def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> TritonTrace:
     """Runs `launch()` and returns what the Triton kernels in it touched; each kernel launch is one of `trace.launches`.
 
     `buffers` names tensors, any shape, strides and dtype, on the CPU or on a GPU (the interpreter copies those).
     Elements are counted in a tensor's items from its first one. A tensor that a kernel receives and that is not named
     is called after the kernel's parameter, without `_ptr`. PyTorch's own work in `launch` is not seen.
 
-    With `lanes` each kernel is also compiled as it was launched, for compute capability `arch` (90 for sm_90) and with
-    no GPU, and the rows know the warp and lane that the compiler chose for them: see `kernels.trace.lanes`.
+    `kernels.trace.lanes.with_lanes(trace)` gives the rows the warps and lanes that the compiler chooses for them.
 
     Raises RuntimeError where Triton's interpreter is off, TypeError where a buffer is no tensor, and whatever `launch`
-    raises; the interpreter is left as it was in every case. With `lanes` also what `compiled_lanes` raises.
+    raises; the interpreter is left as it was in every case.
     """
     if not _interpreting():
         raise RuntimeError(
@@ -104,8 +101,7 @@ def trace_triton(
     session = _Session(buffers)
     with session.hooked():
         launch()
-    trace = session.trace()
-    return compiled_lanes(trace, arch) if lanes else trace
+    return session.trace()
 
 
 def _check(launch: object, buffers: object) -> None:

@@ -303,7 +303,8 @@ def thread_counts(
     run = trace.launches[launch]
     if not run.threads:
         raise ValueError(
-            f"the trace does not show the threads of {run.kernel}: it is a Triton kernel, traced without lanes=True"
+            f"the trace does not show the threads of {run.kernel}: it is a Triton kernel; "
+            "kernels.trace.lanes.with_lanes(trace) gives it threads"
         )
     if what not in KINDS:
         raise ValueError(f"what={what!r} is no kind of access; use one of {', '.join(map(repr, KINDS))}")

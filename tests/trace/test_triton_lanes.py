@@ -21,7 +21,8 @@ from kernels.inspect import TritonRequest, compile_triton_many  # noqa: E402
 from kernels.inspect.layouts import triton_layouts_many  # noqa: E402
 from kernels.ops.add import launch_add  # noqa: E402
 from kernels.ops.softmax import launch_softmax  # noqa: E402
-from kernels.trace.lanes import compiled_lanes, describe, with_lanes  # noqa: E402
+from kernels.trace.calls import describe  # noqa: E402
+from kernels.trace.lanes import with_lanes  # noqa: E402
 from kernels.trace.triton import TritonTrace, trace_triton  # noqa: E402
 
 pytestmark = pytest.mark.triton
@@ -149,7 +150,7 @@ def test_a_trace_with_lanes_judges_as_without(traces):
     x, out = torch.zeros(100), torch.zeros(90)
     wrong = small(kernels.copy, 1, {"x": x, "out": out}, 100, BLOCK=128).trace()
     assert [fault.kind for fault in wrong.faults()] == ["out-of-bounds"]
-    assert compiled_lanes(wrong).faults() == wrong.faults()
+    assert with_lanes(wrong).faults() == wrong.faults()
 
 
 def test_requests_are_those_of_warps(traces):
@@ -201,7 +202,7 @@ def test_descriptors_are_moved_by_a_copy_engine_on_hopper(tmp_path):
         lambda: kernels.handed[(2,)](*(TensorDescriptor.from_tensor(t, [64]) for t in (x, out)), BLOCK=64),
     ):
         out.zero_()
-        trace = trace_triton(launch, {"x": x, "out": out}, lanes=True)
+        trace = with_lanes(trace_triton(launch, {"x": x, "out": out}))
         assert torch.equal(out, x) and set(trace.columns["thread"].tolist()) == {-1}
         assert trace.owners("out").tolist() == [0] * 64 + [1] * 36
         assert trace.masked("x") == dict.fromkeys(range(100, 128), 1)
@@ -223,11 +224,8 @@ def test_a_gather_through_a_descriptor_is_seen():
 
 
 def test_what_the_compiler_leaves_out_has_no_thread():
-    trace = trace_triton(
-        lambda: kernels.loads_for_nothing[(1,)](x, out, BLOCK=64),
-        {"x": (x := torch.randn(65)), "out": (out := torch.zeros(64))},
-        lanes=True,
-    )
+    x, out = torch.randn(65), torch.zeros(64)
+    trace = with_lanes(trace_triton(lambda: kernels.loads_for_nothing[(1,)](x, out, BLOCK=64), {"x": x, "out": out}))
     assert [(line, reason.startswith("the compiled kernel has no such access")) for _, line, reason in
             trace.without_threads] == [(line_of(kernels.loads_for_nothing, "UNUSED"), True)]  # fmt: skip
     assert (trace.select(buffer="out").columns["thread"] >= 0).all()
@@ -238,7 +236,7 @@ def test_two_layouts_on_one_line_are_refused():
     with pytest.raises(
         ValueError, match=rf"lane_kernels.py:{line_of(kernels.two_layouts, 'AMBIGUOUS')} has 2 accesses"
     ):
-        trace_triton(lambda: kernels.two_layouts[(1,)](x, out, N=32), {"x": x, "out": out}, lanes=True)
+        with_lanes(trace_triton(lambda: kernels.two_layouts[(1,)](x, out, N=32), {"x": x, "out": out}))
 
 
 def test_layouts_for_other_arguments_are_refused(traces):
@@ -252,7 +250,7 @@ def test_layouts_for_other_arguments_are_refused(traces):
 def test_an_argument_that_cannot_be_handed_over_is_named():
     trace = trace_triton(lambda: kernels.typed[(1,)](x, KIND=tl.float32), {"x": (x := torch.zeros(1))})
     with pytest.raises(ValueError, match="KIND of typed is a dtype, which cannot be handed"):
-        compiled_lanes(trace)
+        with_lanes(trace)
 
 
 PAGE = """# A page
@@ -286,7 +284,7 @@ def test_a_kernel_on_a_page_is_compiled_for_its_lanes(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent)
     scope = page(tmp_path, SCALE=tl.constexpr(3), helpers=kernels)
     x, out = torch.ones(256), torch.zeros(256)
-    trace = trace_triton(lambda: scope["first"][(1,)](x, out, BLOCK=256), {"x": x, "out": out}, lanes=True)
+    trace = with_lanes(trace_triton(lambda: scope["first"][(1,)](x, out, BLOCK=256), {"x": x, "out": out}))
     assert out.eq(4).all() and trace.without_threads == ()
     assert sorted({(Path(file).name, line) for file, line in trace.sites}) == [
         ("lane_kernels.py", line_of(kernels._read, "return")),
@@ -299,7 +297,7 @@ def test_a_kernel_on_a_page_is_compiled_for_its_lanes(tmp_path, monkeypatch):
 def test_a_kernel_on_a_page_that_names_what_has_no_text(tmp_path):
     scope = page(tmp_path, SCALE=object(), helpers=kernels)
     with pytest.raises(ValueError, match=r"first of page.md cannot be compiled for its lanes: .*SCALE, a object"):
-        compiled_lanes(TritonTrace((), (), (), {}, calls=(describe(scope["first"].fn, (), (), {}),)))
+        with_lanes(TritonTrace((), (), (), {}, calls=(describe(scope["first"].fn, (), (), {}),)))
 
 
 def line_of(kernel, mark):
@@ -310,7 +308,7 @@ def line_of(kernel, mark):
 def test_a_million_rows_get_their_lanes_quickly():
     case = small(kernels.copy, 128, {"x": float_(1 << 17), "out": float_(1 << 17)}, 1 << 17, BLOCK=1024)
     trace = case.trace()
-    layouts = compiled_lanes(trace).layouts
+    layouts = with_lanes(trace).layouts
     many = with_rows_repeated(trace, 4)
     start = time.process_time()
     assert len(with_lanes(many, layouts)) == (1 << 20) // 4
