@@ -158,7 +158,7 @@ def _trace(
         table, buffers, kept = pack(name, function.parameters, signature, args)
         calls = library.calls
         if not calls.kh_begin(max_events, 1, max_seconds):
-            raise MemoryError(f"there is no room for max_events={max_events} of 16 bytes each")
+            raise MemoryError(f"there is no room for max_events={max_events} of up to 40 bytes each")
         calls.kh_reset_launches(int(order == "backward"))
         calls.kh_lane_faults(ctypes.byref(ctypes.c_void_p()), 1)
         try:

@@ -43,6 +43,7 @@ class Rows:
 
     def __init__(self, recorded: Recorded, which: np.ndarray) -> None:
         self._recorded = recorded
+        self._which = which
         self._all = bool(which.all())
         self.sequence = np.arange(len(which)) if self._all else np.flatnonzero(which)
 
@@ -94,23 +95,24 @@ class Rows:
         return out, compares
 
     def steps(self, site_of: np.ndarray) -> dict[str, np.ndarray]:
-        """Events that are no access, as columns of int64."""
+        """Events that are no access, as columns of int32 and smaller; `sequence` is int64."""
+        columns = {name: self.turns(name) for name in ("launch", "block", "thread", "interval", "warp_interval")}
         part = self._part()
-        names = ("launch", "block", "thread", "interval", "warp_interval")
-        columns = {name: self.turns(name) for name in names} | {"what": part["kind"], "size": part["place"] & _SIZE}
-        columns = {name: column.astype(np.int64) for name, column in columns.items()}
+        columns |= {"what": part["kind"].astype(np.int8), "size": (part["place"] & _SIZE).astype(np.int32)}
         return columns | {"site": site_of[part["pc"]], "sequence": self.sequence}
 
     @cached_property
     def _counts(self) -> np.ndarray:
         """How many of the rows each turn has."""
         first = self._recorded.turns["first"].astype(np.int64)
-        if self._all:
-            return np.diff(first, append=len(self))
-        before = np.zeros(len(self._recorded.events) + 1, np.int64)  # rows in front of each event
-        before[self.sequence + 1] = 1
-        np.cumsum(before, out=before)
-        return np.diff(before[first], append=len(self))
+        if not self._all:
+            which = self._which
+            until = np.cumsum(which, dtype=np.int32 if len(which) < 2**31 else np.int64)
+            first = (until[first] - which[first]).astype(np.int64)  # rows in front of the turn
+        counts = np.empty(len(first), np.int64)
+        np.subtract(first[1:], first[:-1], out=counts[:-1])
+        counts[-1:] = len(self) - first[-1:]
+        return counts
 
     def turns(self, name: str) -> np.ndarray:
         """What the turns say about the rows, int32: `launch`, `block`, `thread`, `interval` or `warp_interval`."""

@@ -100,3 +100,18 @@ def test_groups_that_are_known_to_be_at_fault_are_those_that_rows_show(monkeypat
     quick = [trace.faults(()) for trace in traces]
     monkeypatch.setattr(races_module, "_known", lambda guilty, unknown: np.full(len(guilty), -1, np.int8))
     assert quick == [trace.faults(()) for trace in traces]
+
+
+def test_rows_are_looked_at_for_the_pair_that_is_named_only(monkeypatch):
+    recorder = Recorder()
+    launch = recorder.launch(Launch("k", (2, 1, 1), (32, 1, 1), "cuda", "k.cu", 1))
+    buffer, site = recorder.buffer(Buffer("out", 4, (5000,))), recorder.site("k.cu", 10)
+    where = {"launch": launch, "buffer": buffer, "site": site, "size": 4, "thread": 0}
+    for block in (0, 1):
+        recorder.add(block=block, what=1, element=np.arange(5000), **where)
+    looked = []
+    two = races_module._two
+    monkeypatch.setattr(races_module, "_two", lambda *given: looked.append(given) or two(*given))
+    [fault] = recorder.trace().faults()
+    assert (fault.kind, fault.count, fault.element) == ("double-write", 5000, 0)
+    assert len(looked) == 1
