@@ -126,9 +126,12 @@ def _path(
 
 
 def _part(M: int | None, N: int, sm_count: int, share: int) -> int:
-    """Columns of a part: PART, or less where M rows would otherwise leave multiprocessors idle."""
+    """Columns of a part: PART, less where M rows would leave multiprocessors idle, more where a row would otherwise
+    have more parts than there are multiprocessors."""
     wanted = triton.cdiv(2 * sm_count, M) if M else 1
-    return max(SMALLEST_PART, min(PART, triton.next_power_of_2(triton.cdiv(N, wanted)))) // share
+    columns = max(SMALLEST_PART, min(PART, triton.next_power_of_2(triton.cdiv(N, wanted)))) // share
+    fewest = triton.next_power_of_2(triton.cdiv(N, sm_count))
+    return max(columns, fewest) if fewest <= MAX_BLOCK // share else columns
 
 
 @functools.cache
