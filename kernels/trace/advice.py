@@ -210,12 +210,8 @@ def _walks(table: RequestTable, request: int) -> bool:
 
 def _why_spread(table: RequestTable, request: int) -> tuple[str, str]:
     buffer, step = table.trace.buffers[table.buffer[request]], _step(table, request)
-    if table.warp[request] < 0:
-        apart = f"lie {step} elements apart" if step else "lie apart"
-        return (
-            f"the elements of one access {apart}",
-            "let a program own neighbouring elements, so that its offsets run along the axis of stride 1",
-        )
+    if table.trace.launches[table.launch[request]].language == "triton":
+        return _why_spread_in_triton(table, request, step)
     if step is None:
         return (
             "the lanes' elements follow no fixed step: an index that was read from memory, or a division in it",
@@ -241,6 +237,22 @@ def _why_spread(table: RequestTable, request: int) -> tuple[str, str]:
     return (
         f"neighbouring lanes are {step} elements apart",
         "let neighbouring lanes take neighbouring elements; for the fields of a structure, one array a field",
+    )
+
+
+def _why_spread_in_triton(table: RequestTable, request: int, step: int | None) -> tuple[str, str]:
+    apart = f"lie {step} elements apart" if step else "lie apart, at no fixed step"
+    if table.warp[request] >= 0 and step and _walks(table, request):
+        return (
+            f"the compiler gave each thread {step} neighbouring elements, and moves them one by one: "
+            "it cannot tell that they may be moved at once",
+            "sizes and strides that are multiples of 16, which Triton then counts on, or a promise by tl.multiple_of "
+            "and tl.max_contiguous; for a ragged size there is none to give, and only the caches help",
+        )
+    people = "the lanes' elements" if table.warp[request] >= 0 else "the elements of one access"
+    return (
+        f"{people} {apart}",
+        "let a program own neighbouring elements, so that the offsets of its last axis run along the axis of stride 1",
     )
 
 

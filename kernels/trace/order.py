@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -68,21 +68,33 @@ class ProgramOrder(Ordered):
 
     def __init__(self, columns: dict[str, np.ndarray], semantics: dict[int, str], compares: set[int]) -> None:
         self._sequence, self._launch, self._block = (columns[name] for name in ("sequence", "launch", "block"))
+        self._columns, self._semantics = columns, semantics
         self._compares = np.array(sorted(compares), np.int64)
-        self._atomics: list[tuple[int, int, int, set[tuple[int, int]], str]] = []
-        self._own: dict[tuple[int, int], list[int]] = {}
+        self.has_fences = any(semantic in ("release", "acq_rel") for semantic in semantics.values())
+        self._heard = lru_cache(maxsize=4096)(self._find_heard)
+
+    @cached_property
+    def _atomics(self) -> list[tuple[int, int, int, set[tuple[int, int]], str]]:
+        """Sequence, launch, program, elements and memory order of each atomic that orders anything."""
+        found: list[tuple[int, int, int, set[tuple[int, int]], str]] = []
+        columns = self._columns
         rows = np.flatnonzero((columns["what"] == ATOMIC) & columns["active"])
         names = ("sequence", "launch", "block", "buffer", "element")
         for sequence, launch, block, buffer, element in zip(*(columns[name][rows].tolist() for name in names)):
-            if self._atomics and self._atomics[-1][0] == sequence:
-                self._atomics[-1][3].add((buffer, element))
-                continue
-            semantic = semantics.get(sequence, "acq_rel")
-            self._atomics.append((sequence, launch, block, {(buffer, element)}, semantic))
+            if found and found[-1][0] == sequence:
+                found[-1][3].add((buffer, element))
+            elif (semantic := self._semantics.get(sequence, "relaxed")) != "relaxed":
+                found.append((sequence, launch, block, {(buffer, element)}, semantic))
+        return found
+
+    @cached_property
+    def _own(self) -> dict[tuple[int, int], list[int]]:
+        """The sequences of each program's releasing atomics."""
+        own: dict[tuple[int, int], list[int]] = {}
+        for sequence, launch, block, _, semantic in self._atomics:
             if semantic in ("release", "acq_rel"):
-                self._own.setdefault((launch, block), []).append(sequence)
-        self.has_fences = bool(self._own)
-        self._heard = lru_cache(maxsize=4096)(self._find_heard)
+                own.setdefault((launch, block), []).append(sequence)
+        return own
 
     def is_compare(self, sequences: np.ndarray) -> np.ndarray:
         """See `Ordered`."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernels.trace.calls import Call, describe
-from kernels.trace.model import Buffer, Launch, Recorder, Trace, shown_path
+from kernels.trace.model import WRITE, Buffer, Launch, Recorder, Trace, shown_path
 from kernels.trace.triton_memory import ORIGIN, SPACING, Memory
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ class TritonTrace(Trace):
                 f"is not defined. Line: {shown_path(file)}:{line}.{more if len(elements) > 1 else ''} "
                 f"Likely cause: {cause}."
             )
-            found.append(Fault("double-write", sentence, buffer.name, element, who, file, line, len(elements), cause))
+            masked, count = self.masks.get((site, WRITE)), len(elements)
+            fault = Fault("double-write", sentence, buffer.name, element, who, file, line, count, cause, "on", masked)
+            found.append(fault)
         return found
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,15 @@ def test_a_program_whose_elements_lie_apart():
     trace.columns["site"][:] = 0
     (item,) = trace.advice()
     assert (item.degree, item.mask) == (8.0, "on") and "lie 8 elements apart" in item.cause
+
+
+def test_lanes_that_triton_could_not_give_a_wide_load():
+    trace = made([np.concatenate([np.arange(32) * 4 + k for k in range(4)])])
+    launch = Launch("made", (1, 1, 1), (32, 1, 1), "triton")
+    trace = replace(trace, launches=(launch,), columns=dict(trace.columns, sequence=np.repeat(np.arange(4), 32)))
+    (item,) = trace.advice()
+    assert (item.moved, item.needed) == (64, 16)
+    assert "each thread 4 neighbouring elements" in item.cause and "multiples of 16" in item.remedy
 
 
 @pytest.mark.skipif(os.environ.get("CI") == "quick", reason="a time, on a machine of its own")

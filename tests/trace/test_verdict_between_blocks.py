@@ -1,4 +1,4 @@
-"""CUDA: an atomic of one block beside a plain access of another is a race; a guess checked by compare-and-swap is none."""
+"""CUDA: an atomic of one block beside a plain access of another is a race; a guess that is checked later is none."""
 
 from pathlib import Path
 

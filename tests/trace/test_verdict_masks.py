@@ -57,6 +57,18 @@ def test_an_element_that_a_mask_held_back_names_its_holder():
     assert (nobody.element, nobody.mask, nobody.masked, nobody.who) == (16, "", None, "")
 
 
+@triton.jit
+def halves(out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i // 2, i.to(tl.float32), mask=i < n)
+
+
+def test_lanes_of_one_store_that_clash_had_their_mask_on():
+    out = torch.zeros(8)
+    (clash,) = trace_triton(lambda: halves[(1,)](out, 16, BLOCK=16), {"out": out}).faults()
+    assert (clash.kind, clash.mask, clash.masked, clash.count) == ("double-write", "on", True, 8)
+
+
 def test_a_fault_is_made_as_before_and_explained_by_its_kind():
     fault = Fault("unwritten", "out[1] is never written.", "out", 1, "", "", 0, 1, "")
     assert (fault.mask, fault.masked, fault.explanation) == ("", None, "unwritten")
