@@ -58,6 +58,8 @@ def describe(function: Any, names: Sequence[str], constants: Sequence[str], give
                 )
             else:
                 signature[parameter] = said
+    if (given.get("num_ctas") or 1) != 1:
+        unsaid = f"{name} is launched with num_ctas={given['num_ctas']}; lanes are known for one block a program only."
     warps, stages = (given.get(key) or default for key, default in (("num_warps", 4), ("num_stages", 3)))
     if text or unsaid:
         return Call(name, signature, warps, stages, unsaid, str(file), text)

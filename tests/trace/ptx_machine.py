@@ -78,8 +78,8 @@ class _Machine:
             size = int(size, 0)
             on = on & (self.value(source_size[0]) > 0) if source_size else on  # nothing is read, zeros are written
         else:
-            vector, bits = re.search(r"\.v(\d)", opcode), re.search(r"[bfus](\d+)$", opcode)
-            size = int(bits[1]) // 8 * (int(vector[1]) if vector else 1)
+            vector, bits = re.search(r"\.v(\d)", opcode), re.search(r"[bfus](\d+)(x2)?$", opcode)
+            size = int(bits[1]) // 8 * (int(vector[1]) if vector else 1) * (2 if bits[2] else 1)
         if not opcode.startswith("st"):
             for name in re.findall(r"%\w+", operands.split("[")[0]):
                 self._known.pop(name, None)
