@@ -16,7 +16,7 @@ TRIVIAL = ("no row", "no column")
 
 def add_cuda() -> tuple[Case, ...]:
     def make(n: int) -> Problem:
-        x, y = _draw(n), _draw(n, seed=1) * 100
+        x, y = draw(n), draw(n, seed=1) * 100
         out = np.full(n, np.nan, np.float32)
         expected = x.astype(np.float64) + y
         return Problem({"x": x, "y": y, "out": out}, [x, y, out, n], {"out": expected}, *_add_tolerance("float32"))
@@ -35,8 +35,8 @@ def add_triton() -> tuple[Case, ...]:
     def make(n: int, dtype: str, block_size: int) -> Problem:
         import torch
 
-        x = torch.from_numpy(_draw(n)).to(getattr(torch, dtype))
-        y = (torch.from_numpy(_draw(n, seed=1)) * 100).to(x.dtype)
+        x = torch.from_numpy(draw(n)).to(getattr(torch, dtype))
+        y = (torch.from_numpy(draw(n, seed=1)) * 100).to(x.dtype)
         out = torch.full_like(x, float("nan"))
         buffers = {"x": x, "y": y, "out": out}
         expected = (x.double() + y.double()).numpy()
@@ -65,8 +65,8 @@ def softmax_cuda(a_thread_a_row: bool = False) -> tuple[Case, ...]:
     def make(values: Callable[[], np.ndarray], x_padding: int = 0, out_padding: int = 0, shift: int = 0) -> Problem:
         scores = values()
         rows, columns = scores.shape
-        x = _padded(scores, x_padding, shift)
-        out = _padded(np.full_like(scores, np.nan), out_padding)
+        x = padded(scores, x_padding, shift)
+        out = padded(np.full_like(scores, np.nan), out_padding)
         strides = [columns + x_padding, columns + out_padding]
         call = [x, out, rows, columns, *strides]
         return Problem({"x": x, "out": out}, call, {"out": _softmax(scores)}, *_softmax_tolerance("float32", columns))
@@ -137,18 +137,18 @@ def _softmax_cases(widest: int) -> dict[str, tuple[Callable[[], np.ndarray], int
     }
 
 
-def _draw(*shape: int, seed: int = 0) -> np.ndarray:
+def draw(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(SEED + seed).standard_normal(shape, dtype=np.float32)
 
 
 def _rows(rows: int, columns: int, level: float | None = None) -> np.ndarray:
     """Rows around -100, 0 and 100 in turn, or all around `level`."""
     levels = (np.arange(rows) % 3 - 1) * 100.0 if level is None else np.full(rows, level)
-    return _draw(rows, columns) + levels.astype(np.float32)[:, None]
+    return draw(rows, columns) + levels.astype(np.float32)[:, None]
 
 
 def _masked(masked: int, columns: int) -> np.ndarray:
-    scores = _draw(2, columns)
+    scores = draw(2, columns)
     scores[1, :masked] = -np.inf
     return scores
 
@@ -160,12 +160,12 @@ def _one_ahead(columns: int, lead: float) -> np.ndarray:
 
 
 def _special(value: float) -> np.ndarray:
-    scores = _draw(3, 40)
+    scores = draw(3, 40)
     scores[1, 7] = value
     return scores
 
 
-def _padded(values: np.ndarray, padding: int, shift: int = 0) -> np.ndarray:
+def padded(values: np.ndarray, padding: int, shift: int = 0) -> np.ndarray:
     """The values as a view of rows that are each followed by NaN, `shift` items into a 256-byte aligned memory."""
     rows, columns = values.shape
     memory = np.full(rows * (columns + padding) + shift, np.nan, np.float32)

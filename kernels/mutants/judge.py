@@ -10,6 +10,7 @@ import numpy as np
 from kernels.mutants.model import Judgement, Mutant, Problem, Subject, Verdict, mutated
 from kernels.trace.faults import Fault, place_of, shown_place
 from kernels.trace.model import READ, shown_path
+from kernels.trace.values import value_faults
 
 if TYPE_CHECKING:
     from kernels.trace.model import Trace
@@ -71,15 +72,13 @@ def _numbers(buffer: Any) -> np.ndarray:
 
 
 def _wrong(trace: Trace, name: str, expected: np.ndarray, got: np.ndarray, problem: Problem) -> list[Fault]:
-    with np.errstate(all="ignore"):
-        right = np.isclose(got.astype(np.float64), expected, problem.rtol, problem.atol, equal_nan=True)
-    if right.all():
-        return []
-    flat = int(np.flatnonzero(~right.reshape(-1))[0])
-    index = tuple(int(i) for i in np.unravel_index(flat, right.shape))
-    wanted = np.asarray(expected, np.float64)[index]
-    start = f"is {_shown(got[index])}; expected {_shown(wanted)}"
-    return [_value(trace, "wrong-value", name, flat, start, int((~right).sum()), right.size)]
+    """Verdicts on values; where outputs need not be written whole, also on an element that nobody wrote and is wrong."""
+    found = value_faults(trace, name, got, expected, problem.rtol, problem.atol)
+    different = np.flatnonzero((got != expected).reshape(-1))
+    if found or problem.whole or not len(different):
+        return found
+    start = f"is {_shown(got.reshape(-1)[different[0]])}, and the reference has {_shown(expected.reshape(-1)[different[0]])}"
+    return [_value(trace, "wrong-value", name, int(different[0]), start, len(different), got.size)]
 
 
 def _changed(trace: Trace, name: str, before: np.ndarray, after: np.ndarray) -> list[Fault]:

@@ -1,13 +1,13 @@
-// Small kernels with what the kernels of the lessons do not have: atomics, two-dimensional tiles, exchanges inside a
-// warp, dynamic shared memory, a result that passes from one block to another. Each is right; the catalogue beside this
+// Small kernels with what the kernels of the lessons do not have: atomics, exchanges inside a warp, dynamic shared
+// memory, asynchronous copies, a result that passes from one block to another. Each is right; the catalogue beside this
 // file makes them wrong.
 
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
 constexpr int kThreads = 128;
-constexpr int kTile = 16;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 static unsigned blocks_for(int n, int each) { return static_cast<unsigned>((n + each - 1) / each); }
@@ -48,27 +48,6 @@ extern "C" void launch_histogram_shared(const int* values, int* counts, int n, i
     histogram_shared<<<blocks_for(n, kThreads), kThreads, bins * sizeof(int)>>>(values, counts, n, bins);
 }
 
-// out[c, r] = x[r, c]. A tile is read along rows and written along rows; the turn happens in shared memory.
-__global__ void transpose(const float* x, float* out, int rows, int columns) {
-    __shared__ float tile[kTile][kTile + 1];
-    const int column = blockIdx.x * kTile + threadIdx.x;
-    const int row = blockIdx.y * kTile + threadIdx.y;
-    if (row < rows && column < columns) {
-        tile[threadIdx.y][threadIdx.x] = x[row * columns + column];
-    }
-    __syncthreads();  // the tile is whole before it is read the other way round
-    const int out_column = blockIdx.y * kTile + threadIdx.x;
-    const int out_row = blockIdx.x * kTile + threadIdx.y;
-    if (out_row < columns && out_column < rows) {
-        out[out_row * rows + out_column] = tile[threadIdx.x][threadIdx.y];
-    }
-}
-
-extern "C" void launch_transpose(const float* x, float* out, int rows, int columns) {
-    const dim3 grid(blocks_for(columns, kTile), blocks_for(rows, kTile));
-    transpose<<<grid, dim3(kTile, kTile)>>>(x, out, rows, columns);
-}
-
 // out[g] is the sum of the eight values of group g: eight lanes of a warp share a group.
 __global__ void group_sum(const float* x, float* out, int groups) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -96,6 +75,22 @@ __global__ void reverse_in_warps(const float* x, float* out) {
 
 extern "C" void launch_reverse_in_warps(const float* x, float* out, int n) {
     reverse_in_warps<<<n / kThreads, kThreads>>>(x, out);  // n is a multiple of kThreads
+}
+
+// out[i] = x[i] + x[j], j the next element of the block's 128, or its first. The block's elements are copied to shared
+// memory without passing through registers; such a copy is there only after the thread that began it has waited.
+__global__ void add_next(const float* x, float* out) {
+    __shared__ float held[kThreads];
+    const int i = blockIdx.x * kThreads + threadIdx.x;
+    __pipeline_memcpy_async(&held[threadIdx.x], &x[i], sizeof(float));
+    __pipeline_commit();
+    __pipeline_wait_prior(0);  // this thread's copy is there
+    __syncthreads();           // and so are the others'
+    out[i] = held[threadIdx.x] + held[(threadIdx.x + 1) % kThreads];
+}
+
+extern "C" void launch_add_next(const float* x, float* out, int n) {
+    add_next<<<n / kThreads, kThreads>>>(x, out);  // n is a multiple of kThreads
 }
 
 // out[i] = x[i + 1], and 0 for the last one.

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from kernels.mutants.cases import _draw
+from kernels.mutants.cases import draw, padded
 from kernels.mutants.model import Case, Problem
 
 ROUNDING = 1e-5  # of a float32 sum of some hundred terms
 
 
 def _cases(make: Any, reasons: dict[str, tuple]) -> tuple[Case, ...]:
-    return tuple(Case(name, reason, partial(make, *what)) for name, (*what, reason) in reasons.items())
+    return tuple(
+        Case(name, reason, partial(make, *what), trivial=what[0] == 0) for name, (*what, reason) in reasons.items()
+    )
 
 
 def _values(n: int, low: int, high: int) -> np.ndarray:
@@ -67,18 +69,55 @@ TRANSPOSES = {
 
 
 def transpose_cuda() -> tuple[Case, ...]:
-    def make(rows: int, columns: int) -> Problem:
-        x, out = _draw(rows, columns), np.full((columns, rows), np.nan, np.float32)
-        return Problem({"x": x, "out": out}, [x, out, rows, columns], {"out": x.T.astype(np.float64)})
+    """Cases for the launchers of `cuda/patterns.cu`, whose tiles have 32 rows and columns."""
 
-    return _cases(make, TRANSPOSES)
+    def make(rows: int, columns: int, x_padding: int, out_padding: int) -> Problem:
+        values = draw(rows, columns)
+        x, out = padded(values, x_padding), padded(np.full((columns, rows), np.nan, np.float32), out_padding)
+        call = [x, out, rows, columns, columns + x_padding, rows + out_padding]
+        return Problem({"x": x, "out": out}, call, {"out": values.T.astype(np.float64)})
+
+    reasons = {
+        "whole": (64, 64, 0, 0, "four whole tiles; as many rows as columns"),
+        "ragged": (20, 37, 0, 0, "tiles that stick out on both sides"),
+        "wide": (32, 96, 0, 0, "whole tiles, more columns than rows"),
+        "padded": (40, 33, 3, 5, "rows with padding, of another length in x than in out"),
+        "one": (1, 1, 0, 0, "a single element"),
+        "empty": (0, 5, 0, 0, "nothing to launch"),
+    }
+    return _cases(make, reasons)
+
+
+def copy_cuda() -> tuple[Case, ...]:
+    def make(rows: int, columns: int, x_padding: int, out_padding: int) -> Problem:
+        values = draw(rows, columns)
+        x, out = padded(values, x_padding), padded(np.full_like(values, np.nan), out_padding)
+        call = [x, out, rows, columns, columns + x_padding, columns + out_padding]
+        return Problem({"x": x, "out": out}, call, {"out": values.astype(np.float64)})
+
+    reasons = {
+        "whole": (64, 64, 0, 0, "four whole tiles"),
+        "ragged": (20, 37, 0, 0, "tiles that stick out on both sides"),
+        "padded": (33, 40, 3, 5, "rows with padding, of another length in x than in out"),
+    }
+    return _cases(make, reasons)
+
+
+def add_next() -> tuple[Case, ...]:
+    def make(n: int) -> Problem:
+        x, out = draw(n), np.full(n, np.nan, np.float32)
+        blocks = x.reshape(-1, 128)
+        expected = {"out": (blocks + np.roll(blocks, -1, axis=1).astype(np.float64)).reshape(-1)}
+        return Problem({"x": x, "out": out}, [x, out, n], expected, ROUNDING, ROUNDING)
+
+    return _cases(make, {"one block": (128, "four warps"), "two blocks": (256, "eight warps")})
 
 
 def transpose_triton() -> tuple[Case, ...]:
     def make(rows: int, columns: int) -> Problem:
         import torch
 
-        x, out = torch.from_numpy(_draw(rows, columns)), torch.full((columns, rows), float("nan"))
+        x, out = torch.from_numpy(draw(rows, columns)), torch.full((columns, rows), float("nan"))
 
         def call(module: Any, given: dict[str, Any]) -> None:
             module.transpose(given["x"], given["out"], block=16)
@@ -90,7 +129,7 @@ def transpose_triton() -> tuple[Case, ...]:
 
 def group_sum() -> tuple[Case, ...]:
     def make(groups: int) -> Problem:
-        x, out = _draw(groups, 8), np.full(groups, np.nan, np.float32)
+        x, out = draw(groups, 8), np.full(groups, np.nan, np.float32)
         expected = {"out": x.astype(np.float64).sum(axis=1)}
         return Problem({"x": x, "out": out}, [x, out, groups], expected, ROUNDING, ROUNDING)
 
@@ -99,7 +138,7 @@ def group_sum() -> tuple[Case, ...]:
 
 def reverse_in_warps() -> tuple[Case, ...]:
     def make(n: int) -> Problem:
-        x, out = _draw(n), np.full(n, np.nan, np.float32)
+        x, out = draw(n), np.full(n, np.nan, np.float32)
         return Problem({"x": x, "out": out}, [x, out, n], {"out": x.reshape(-1, 32)[:, ::-1].reshape(-1).astype(float)})
 
     return _cases(make, {"one block": (128, "four warps"), "two blocks": (256, "eight warps")})
@@ -114,7 +153,7 @@ SHIFTS = {
 
 def shift_left() -> tuple[Case, ...]:
     def make(n: int) -> Problem:
-        x, out = _draw(n), np.full(n, np.nan, np.float32)
+        x, out = draw(n), np.full(n, np.nan, np.float32)
         return Problem({"x": x, "out": out}, [x, out, n], {"out": np.append(x[1:], 0).astype(np.float64)})
 
     return _cases(make, SHIFTS)
@@ -124,7 +163,7 @@ def shift_triton() -> tuple[Case, ...]:
     def make(n: int) -> Problem:
         import torch
 
-        x, out = torch.from_numpy(_draw(n)), torch.full((n,), float("nan"))
+        x, out = torch.from_numpy(draw(n)), torch.full((n,), float("nan"))
 
         def call(module: Any, given: dict[str, Any]) -> None:
             module.shift_left(given["x"], given["out"], block=128)
@@ -136,7 +175,7 @@ def shift_triton() -> tuple[Case, ...]:
 
 def sum_in_one_launch() -> tuple[Case, ...]:
     def make(n: int) -> Problem:
-        x, partials = _draw(n), np.full(-(-n // 128), np.nan, np.float32)
+        x, partials = draw(n), np.full(-(-n // 128), np.nan, np.float32)
         tickets, total = np.zeros(1, np.int32), np.full(1, np.nan, np.float32)
         buffers = {"x": x, "partials": partials, "tickets": tickets, "total": total}
         expected = {
@@ -151,7 +190,7 @@ def sum_in_one_launch() -> tuple[Case, ...]:
 
 def variance() -> tuple[Case, ...]:
     def make(rows: int, columns: int, level: float) -> Problem:
-        x = _draw(rows, columns) + np.float32(level)
+        x = draw(rows, columns) + np.float32(level)
         variances = np.full(rows, np.nan, np.float32)
         expected = {"variances": x.astype(np.float64).var(axis=1)}
         return Problem({"x": x, "variances": variances}, [x, variances, rows, columns], expected, 1e-4, 1e-6)

@@ -8,6 +8,7 @@ from kernels.mutants import cases, small_cases
 from kernels.mutants.model import Subject
 
 KERNELS = "cuda/kernels.cu"
+PATTERNS = "cuda/patterns.cu"
 SMALL = "kernels/mutants/small.cu"
 SMALL_TRITON = "kernels/mutants/small.py"
 
@@ -23,7 +24,9 @@ def subjects() -> dict[str, Subject]:
         "softmax_online": (KERNELS, softmax),
         "histogram": (SMALL, small_cases.histogram_cuda()),
         "histogram_shared": (SMALL, small_cases.histogram_cuda()),
-        "transpose": (SMALL, small_cases.transpose_cuda()),
+        "transpose_tile_33": (PATTERNS, small_cases.transpose_cuda()),
+        "copy_rows": (PATTERNS, small_cases.copy_cuda()),
+        "add_next": (SMALL, small_cases.add_next()),
         "group_sum": (SMALL, small_cases.group_sum()),
         "reverse_in_warps": (SMALL, small_cases.reverse_in_warps()),
         "shift_left": (SMALL, small_cases.shift_left()),
