@@ -98,7 +98,7 @@ def _value(trace: Trace, kind: str, name: str, flat: int, start: str, wrong: int
     rows = trace.select(buffer=name, active=True).expanded()
     mine = (rows.columns["element"] == element) & (rows.columns["what"] != READ)
     who, file, line = place_of(rows, int(np.flatnonzero(mine)[-1])) if mine.any() else ("", "", 0)
-    by = f" Written by {who}. Line: {shown_place(file, line)}." if who else ""
+    by = f" Written by {who}. Line: {shown_place(file, line)}." if who else " Nobody wrote it."
     sentence = f"{buffer.text(element)} {start}.{by} In all, {wrong} of {count} elements are wrong."
     return Fault(kind, sentence, name, element, who, file, line, wrong, "")
 
