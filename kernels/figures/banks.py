@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kernels.figures.html import figure, number, place, scroll, svg, text
 from kernels.figures.warps import lane_words, require_warp
-from kernels.trace.model import WARP_SIZE
 from kernels.trace.requests import BANK_BYTES, BANKS
 
 if TYPE_CHECKING:
@@ -21,9 +20,10 @@ def passes(request: Request) -> list[dict[int, tuple[int, list[int]]]]:
     """The passes that a request takes over the banks: in each, {bank: (word, lanes that ask for it)}.
 
     A bank delivers one word a pass, to as many lanes as ask for that word. Accesses of 8 bytes go by half warps, those
-    of 16 by quarter warps. Atomics on one word take turns. There are `request.wavefronts` passes.
+    of 16 by quarter warps (`request.lanes_at_once`). Atomics on one word take turns. There are `request.wavefronts`
+    passes.
     """
-    width = WARP_SIZE // max(1, request.size // BANK_BYTES)
+    width = request.lanes_at_once
     phases: dict[int, dict[int, dict[tuple[int, int], list[int]]]] = {}
     for lane, address in zip(request.lanes, request.addresses, strict=True):
         for word in range(address // BANK_BYTES, (address + request.size - 1) // BANK_BYTES + 1):
@@ -157,9 +157,7 @@ def _words(request: Request) -> str:
         f"{request.size} bytes each of {request.buffer} in {number(turns)} pass{'es' * (turns != 1)}"
     )
     if degree > 1 and request.what == "atomic":
-        return (
-            f"{words}; one bank takes {degree} turns (conflict degree {degree}); atomics on one word never share."
-        )
+        return f"{words}; one bank takes {degree} turns (conflict degree {degree}); atomics on one word never share."
     if degree > 1:
         return f"{words}; one bank must deliver {degree} different words (conflict degree {degree})."
     shared = len(set(request.addresses)) < lanes

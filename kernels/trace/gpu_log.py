@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.trace.counters import derive
+from kernels.trace.counters import BY_INSTRUCTION, derive
 from kernels.trace.gpu_record import Case, Group, RecordError, pack
 from kernels.trace.model import KINDS, Buffer, Launch, Recorder, Trace
 
@@ -146,12 +146,13 @@ def to_case(
                 count, runs, packed = pack(column["block"][rows], column["thread"][rows], offset)
                 groups.append(Group(space=buffer.space, buffer=buffer.name, what=word, size=size, accesses=count,
                                     runs=runs, packed=packed))  # fmt: skip
+    numbers = derive(trace)
     sizes = {name: place["bytes"] for name, place in buffers.items()}
     return Case(
         shape=dict(shape),
         grid=list(launch.grid),
         block=list(launch.block),
         buffers=sizes,
-        by_instruction=derive(trace),
+        by_instruction={name: numbers[name] for name in BY_INSTRUCTION},
         groups=groups,
     )

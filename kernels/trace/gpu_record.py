@@ -17,7 +17,7 @@ import numpy as np
 from kernels.sources.closure import project_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 SCHEMA_VERSION = 1
 FOLDER = "results/h200/gpu_trace"
@@ -61,8 +61,9 @@ class Group(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Case(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """One launch: its shape, its configuration, the buffers' sizes in bytes, and what it accessed.
 
-    `by_instruction` holds the numbers of `kernels.trace.counters.derive` for lanes grouped as the compiled code groups
-    them: lanes that run different copies of an unrolled loop's load make different requests.
+    `by_instruction` holds the numbers of requests and sectors (`kernels.trace.counters.BY_INSTRUCTION`) for lanes
+    grouped as the compiled code groups them: lanes at different copies of an unrolled loop's load make different
+    requests.
     """
 
     shape: dict[str, int]
@@ -160,6 +161,17 @@ def records(folder: Path | None = None) -> Iterator[Record]:
     for path in sorted((folder or project_root() / FOLDER).glob("*.json")):
         if path.stem != "counters":
             yield read(path)
+
+
+def find_case(found: Mapping[str, Record], kernel: str, shape: Mapping[str, int]) -> Case:
+    """The case of one kernel and shape. RecordError, with the command that records it, where there is none."""
+    cases = found[kernel].cases if kernel in found else []
+    for case in cases:
+        if case.shape == shape:
+            return case
+    words = ", ".join(f"{name} {value}" for name, value in shape.items())
+    what = f"for {words}" if cases else "at all"
+    raise RecordError(f"there is no record of {kernel} {what}; on a machine with a GPU, run: python {COMMAND}")
 
 
 def counters(folder: Path | None = None) -> Counters | None:

@@ -16,6 +16,8 @@ from kernels.trace.keys import group_numbers
 from kernels.trace.model import KINDS, WARP_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kernels.trace.model import Trace
 
 SECTOR_BYTES = 32
@@ -66,12 +68,19 @@ class Request:
         """Useful bytes over bytes moved, in (0, 1]."""
         return self.useful_bytes / self.sector_bytes if self.addresses else 1.0
 
+    @property
+    def lanes_at_once(self) -> int:
+        """How many lanes a phase serves: 32, or 16 of 8 bytes, or 8 of 16 bytes; twice that for reads `in_pairs`."""
+        words = max(1, self.size // BANK_BYTES)
+        twice = self.what == "read" and words > 1 and in_pairs(self.lanes, self.addresses)
+        return max(1, WARP_SIZE // words) * (2 if twice else 1)
+
     def _phases(self) -> list[list[int]]:
-        """The words that each phase needs: 8-byte accesses go by half warps, 16-byte ones by quarter warps.
+        """The words that each phase needs.
 
         Lanes that read or write the same word share it. Atomics on one word take turns, so each lane's word counts.
         """
-        width = max(1, WARP_SIZE // max(1, self.size // BANK_BYTES))
+        width = self.lanes_at_once
         phases: dict[int, set[tuple[int, int]]] = {}
         for lane, address in zip(self.lanes, self.addresses, strict=True):
             words = range(address // BANK_BYTES, (address + self.size - 1) // BANK_BYTES + 1)
@@ -92,6 +101,25 @@ class Request:
     @property
     def ideal_wavefronts(self) -> int:
         return len(self._phases())
+
+
+def pair_of(lane, distance: int):
+    """A number that lanes `lane` and `lane ^ distance` share, and no others; distance is 1 or 2."""
+    return lane // (2 * distance) * distance + lane % distance
+
+
+def in_pairs(lanes: Sequence[int], addresses: Sequence[int]) -> bool:
+    """Whether all lanes ask for what lane ^ 1 asks for, or all for what lane ^ 2 does. Idle lanes do not matter.
+
+    A wide load of shared memory then needs half as many phases, since one word goes to two lanes. Source: an answer of
+    NVIDIA at forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228; that one 8-byte word goes to
+    all 32 lanes in one pass is also what the committed counters of an H200 say.
+    """
+    for distance in (1, 2):
+        asked = {(pair_of(lane, distance), address) for lane, address in zip(lanes, addresses, strict=True)}
+        if len(asked) == len({pair for pair, _ in asked}):
+            return True
+    return False
 
 
 def requests(trace: Trace) -> list[Request]:

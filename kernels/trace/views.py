@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from kernels.trace.keys import group_numbers
-from kernels.trace.model import ATOMIC, KINDS, WARP_SIZE
-from kernels.trace.requests import BANK_BYTES, BANKS, SECTOR_BYTES, groups
+from kernels.trace.model import ATOMIC, KINDS, READ, WARP_SIZE
+from kernels.trace.requests import BANK_BYTES, BANKS, SECTOR_BYTES, groups, pair_of
 
 if TYPE_CHECKING:
     from kernels.trace.model import Trace
@@ -124,7 +124,7 @@ def request_table(trace: Trace) -> RequestTable:
     address = base[column["buffer"]] + column["element"] * item[column["buffer"]]
     lane = np.where(threads, column["thread"] % WARP_SIZE, np.arange(len(order)) - first[group])
     costs = _sectors(group, address, size, count), _useful(group, address, size, count)
-    costs += _passes(group, lane, address, size, column["what"][first] == ATOMIC)
+    costs += _passes(group, lane, address, size, column["what"][first])
     who = (column[name][first].astype(np.int64) for name in ("launch", "block"))
     what = (column[name][first].astype(np.int64) for name in ("what", "buffer", "site", "interval"))
     return RequestTable(trace, *who, trace.warps[first].astype(np.int64), *what, size, lanes, *costs)
@@ -145,23 +145,38 @@ def _useful(group: np.ndarray, address: np.ndarray, size: np.ndarray, count: int
 
 
 def _passes(
-    group: np.ndarray, lane: np.ndarray, address: np.ndarray, size: np.ndarray, atomic: np.ndarray
+    group: np.ndarray, lane: np.ndarray, address: np.ndarray, size: np.ndarray, what: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Wavefronts, how few there could be, and the conflict degree of each request."""
     count = len(size)
     width = np.maximum(1, WARP_SIZE // np.maximum(1, size // BANK_BYTES))
+    width *= 1 + _in_pairs(group, lane, address, (what == READ) & (size // BANK_BYTES > 1))
     row, word = _units(address, size[group], BANK_BYTES)
     owner = group[row]
     phase, phases = group_numbers([owner, lane[row] // width[owner]])
     of_phase = np.zeros(phases, np.int64)
     of_phase[phase] = owner
     # Lanes that read or write one word share it; atomics take turns.
-    key, word, _ = _distinct(phase, word, np.where(atomic[owner], lane[row], 0))
+    key, word, _ = _distinct(phase, word, np.where(what[owner] == ATOMIC, lane[row], 0))
     load = np.bincount(key * BANKS + word % BANKS, minlength=phases * BANKS).reshape(phases, BANKS).max(axis=1)
     degree = np.zeros(count, np.int64)
     np.maximum.at(degree, of_phase[load > 0], load[load > 0])
     wavefronts = np.bincount(of_phase, load, count).astype(np.int64)
     return wavefronts, np.bincount(of_phase, load > 0, count).astype(np.int64), degree
+
+
+def _in_pairs(group: np.ndarray, lane: np.ndarray, address: np.ndarray, wide: np.ndarray) -> np.ndarray:
+    """Which of the `wide` requests are `in_pairs`: bool, one a request."""
+    found = np.zeros(len(wide), bool)
+    rows = wide[group]
+    if not rows.any():
+        return found
+    group, lane, address = group[rows], lane[rows], address[rows]
+    for distance in (1, 2):
+        owner, pair, _ = _distinct(group, pair_of(lane, distance), address)
+        asked = np.bincount(owner, minlength=len(wide))
+        found |= asked == np.bincount(_distinct(owner, pair)[0], minlength=len(wide))
+    return found & wide
 
 
 def _units(address: np.ndarray, size: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,18 +1,19 @@
 """The host's trace against what a GPU did, access by access. Needs no GPU."""
 
+from functools import cache
+
 import numpy as np
 import pytest
-from gpu_play import SMALL, launchers, shapes_of, through_a_file
+from gpu_play import ROOT, SMALL, launchers, shapes_of, through_a_file
 
+from kernels.sources import Sources
 from kernels.trace import gpu_record, ground_truth
 from kernels.trace.cuda import why_not
+from kernels.trace.gpu_record import RecordError, find_case
 from kernels.trace.ground_truth import Difference, accesses, compare, host_trace, recorded, unlisted
 
 traced = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 RECORDS = {record.kernel: record for record in gpu_record.records()}
-recorded_once = pytest.mark.skipif(
-    not RECORDS, reason=f"No GPU's accesses are committed yet; on one, run python {gpu_record.COMMAND}."
-)
 
 
 @traced
@@ -132,37 +133,110 @@ def test_the_table_must_name_each_difference_and_nothing_else():
 
 # ---- the committed records ------------------------------------------------------------------------------------------
 
+EVERY = [(kernel, shape) for kernel in sorted(launchers()) for shape in shapes_of(kernel)]
 
-@recorded_once
-def test_there_is_a_record_for_every_kernel_and_shape():
-    assert set(RECORDS) == set(launchers())
+
+@cache
+def disagreements():
+    """Mismatches of every kernel, over all its shapes. A case without a record is an error that names the command."""
+    found = {kernel: [] for kernel in launchers()}
+    for kernel, shape in EVERY:
+        case = find_case(RECORDS, kernel, shape)
+        trace = host_trace(launchers()[kernel], kernel, shape)
+        assert (list(trace.launches[0].grid), list(trace.launches[0].block)) == (case.grid, case.block), kernel
+        found[kernel] += compare(kernel, shape, accesses(trace), recorded(case))
+    return found
+
+
+def test_records_are_of_todays_kernels_and_shapes_and_no_others():
+    assert sorted(RECORDS) == sorted(launchers())
     for kernel, record in RECORDS.items():
+        assert record.source == f"{launchers()[kernel]}:launch_{kernel}"
         assert [case.shape for case in record.cases] == shapes_of(kernel), kernel
 
 
-@recorded_once
-@pytest.mark.parametrize("kernel", sorted(RECORDS))
+@pytest.mark.parametrize("kernel", sorted(launchers()))
 def test_a_record_belongs_to_todays_kernel(kernel):
     record = RECORDS[kernel]
     assert gpu_record.stale(kernel, record.source, record.source_hash) is None
 
 
-@recorded_once
 def test_the_first_thing_recorded_is_what_was_known_before():
-    case = next(case for case in RECORDS["vector_add"].cases if case.shape == {"n": 257})
-    assert {what: sum(g.accesses for g in case.groups if g.what == what) for what in ("read", "write")} == {
-        "read": 514,
-        "write": 257,
-    }
+    case = find_case(RECORDS, "vector_add", {"n": 257})
+    counts = {what: sum(g.accesses for g in case.groups if g.what == what) for what in ("read", "write")}
+    assert counts == {"read": 514, "write": 257}
 
 
-@recorded_once
 @traced
-def test_host_and_gpu_agree_for_every_kernel_and_shape():
-    found = []
-    for kernel, record in RECORDS.items():
-        for case in record.cases:
-            trace = host_trace(record.source.partition(":")[0], kernel, case.shape)
-            assert (list(trace.launches[0].grid), list(trace.launches[0].block)) == (case.grid, case.block)
-            found += compare(kernel, case.shape, accesses(trace), recorded(case))
-    assert unlisted(found, ground_truth.DIFFERENCES) == []
+@pytest.mark.parametrize("kernel", sorted(launchers()))
+def test_host_and_gpu_agree(kernel):
+    listed = [difference for difference in ground_truth.DIFFERENCES if difference.kernel == kernel]
+    assert unlisted(disagreements()[kernel], listed) == []
+
+
+def test_each_listed_difference_is_of_a_kernel_that_there_is():
+    assert {difference.kernel for difference in ground_truth.DIFFERENCES} <= set(launchers())
+
+
+def test_a_case_without_a_record_is_an_error_that_names_the_command():
+    run = "on a machine with a GPU, run: python scripts/gpu_trace.py"
+    with pytest.raises(RecordError, match=f"no record of softmax_row at all; {run}"):
+        find_case(RECORDS, "softmax_row", SMALL)
+    with pytest.raises(RecordError, match=f"no record of vector_add for n 258; {run}"):
+        find_case(RECORDS, "vector_add", {"n": 258})
+
+
+def without_one(rows):
+    return np.delete(rows, len(rows) // 2, axis=0)
+
+
+def one_word_on(rows):
+    rows[len(rows) // 2, 2] += 4
+    return rows
+
+
+def one_thread_on(rows):
+    rows[len(rows) // 2, 1] += 1
+    return rows
+
+
+@traced
+@pytest.mark.parametrize("change", [without_one, one_word_on, one_thread_on])
+@pytest.mark.parametrize(
+    ("kernel", "key"),
+    [
+        ("vector_add", ("global", "y", "read")),
+        ("softmax_parallel", ("global", "out", "write")),
+        ("softmax_online", ("shared", "shared", "read")),
+        ("transpose_tile_33", ("shared", "shared", "write")),
+    ],
+)
+def test_one_access_of_a_real_record_that_is_changed_is_found(kernel, key, change):
+    shape = shapes_of(kernel)[1]
+    host = accesses(host_trace(launchers()[kernel], kernel, shape))
+    gpu = recorded(find_case(RECORDS, kernel, shape))
+    gpu[key] = change(gpu[key].copy())
+    (found,) = compare(kernel, shape, host, gpu)
+    assert (found.space, found.buffer, found.what) == key
+    excuse = Difference(kernel, *key, "other", "")
+    assert found.kind == "fewer" or str(found) in unlisted([found], [excuse])
+    assert unlisted([found], ground_truth.DIFFERENCES) != []
+
+
+def test_a_changed_kernel_makes_its_record_stale(tmp_path, monkeypatch):
+    record = RECORDS["softmax_parallel"]
+    text = (ROOT / "cuda" / "kernels.cu").read_text(encoding="utf-8")
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "pyproject.toml").write_text("", encoding="utf-8")
+    changed = text.replace("column += kThreads", "column += 2 * kThreads", 1)
+    assert changed != text
+    said = []
+    for version in (text, changed):
+        (tmp_path / "cuda" / "kernels.cu").write_text(version, encoding="utf-8")
+        monkeypatch.setattr("kernels.sources.fingerprint", lambda source: Sources(tmp_path).fingerprint([source]))
+        said.append(gpu_record.stale(record.kernel, record.source, record.source_hash))
+    assert said == [
+        None,
+        "softmax_parallel (cuda/kernels.cu:launch_softmax_parallel) has changed since a GPU ran it; "
+        "on a machine with a GPU, run: python scripts/gpu_trace.py",
+    ]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.figures.banks import passes
 from kernels.trace import Buffer, Launch, Recorder
 from kernels.trace.cuda import trace_cuda, why_not
 from kernels.trace.model import ATOMIC, KINDS, READ, WRITE
@@ -64,6 +65,25 @@ def test_banks_of_accesses_of_4_8_and_16_bytes(size, elements, wavefronts, ideal
     for what in (READ, WRITE):
         request = requests_of(SHARED, what, size, elements)
         assert (request.wavefronts, request.ideal_wavefronts, request.conflict_degree) == (wavefronts, ideal, degree)
+
+
+@pytest.mark.parametrize(
+    ("size", "elements", "reads", "writes"),
+    [
+        (8, 0 * LANE, 1, 2),  # one double for all lanes: the H200's counters say one pass
+        (8, 2 * (LANE // 2), 1, 2),  # lanes 2i and 2i + 1 share
+        (8, 2 * (LANE // 4 * 2 + LANE % 2), 1, 2),  # lanes i and i + 2 share
+        (8, 64 * (LANE // 2), 16, 16),  # sharing does not help where one bank has every word
+        (8, 2 * (LANE % 16), 2, 2),  # lanes i and i + 16 share: nothing is gained
+        (8, 2 * (LANE // 2 + (LANE == 31)), 2, 2),  # all but one lane share
+        (16, 4 * (LANE // 2), 2, 4),
+        (16, 0 * LANE, 2, 4),
+    ],
+)
+def test_wide_reads_that_lanes_share_in_pairs_need_half_the_passes(size, elements, reads, writes):
+    read, write = (requests_of(SHARED, what, size, elements) for what in (READ, WRITE))
+    assert (read.wavefronts, write.wavefronts) == (reads, writes)
+    assert len(passes(read)) == reads and len(passes(write)) == writes
 
 
 @pytest.mark.parametrize(("elements", "degree"), [(LANE, 1), (0 * LANE, 32), (LANE % 4, 8), (LANE // 2, 2)])
