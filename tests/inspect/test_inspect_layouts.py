@@ -5,7 +5,7 @@ import pytest
 
 from kernels.inspect import InspectionFailed, TritonRequest, layouts
 from kernels.inspect.layouts import MemoryAccess, free_bits, triton_layouts, triton_layouts_many
-from kernels.inspect.layouts_worker import read_instructions, read_operations
+from kernels.inspect.layouts_worker import _linear_layouts, read_instructions, read_operations
 
 FILE = "tests/trace/lane_kernels.py"
 
@@ -93,6 +93,76 @@ def test_every_kind_of_operation_is_read():
 def test_a_kernel_that_does_not_compile_is_named():
     with pytest.raises(InspectionFailed, match="copy has no argument y_ptr"):
         triton_layouts(TritonRequest(f"{FILE}:copy", {"y_ptr": "*fp32"}))
+
+
+MODULE = """\
+#blocked = #ttg.blocked<{{sizePerThread = [1, 2], threadsPerWarp = [4, 8], warpsPerCTA = [2, 2], order = [1, 0]}}>
+#mma2 = #ttg.nvidia_mma<{{versionMajor = 2, versionMinor = 0, warpsPerCTA = [2, 2], instrShape = [16, 8]}}>
+#mma3 = #ttg.nvidia_mma<{{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 16, 16]}}>
+#linear = #ttg.linear<{{register = [[0, 1]], lane = [[0, 2], [0, 4], [0, 8], [1, 0], [2, 0]], \
+warp = [[4, 0], [0, 0]], block = []}}>
+module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", \
+"ttg.threads-per-warp" = 32 : i32}} {{
+  tt.func public @k(%p: tensor<{shape}x!tt.ptr<f32>, {layout}>, %v: tensor<{shape}xf32, {layout}>) {{
+    tt.store %p, %v : tensor<{shape}x!tt.ptr<f32>, {layout}> loc(#loc1)
+    tt.return
+  }}
+}}
+#loc1 = loc("k.py":3:4)
+"""
+
+
+def owners(shape, layout):
+    """Row and column of every (warp, lane, register), and which of them store."""
+    (bases,) = _linear_layouts(MODULE.format(shape="x".join(map(str, shape)), layout=layout))
+    held = access("write", *(tuple(bases[f"{who}_bases"]) for who in ("register", "lane", "warp")))
+    return (*np.divmod(held.positions, shape[-1]), held.acts)
+
+
+@pytest.mark.triton
+def test_a_blocked_layout():
+    pytest.importorskip("triton")
+    warp, lane, register = np.indices((4, 32, 4))
+    row, column, acts = owners((8, 64), "#blocked")
+    assert (row == lane // 8 + 4 * (warp // 2)).all()
+    assert (column == register % 2 + 2 * (lane % 8) + 16 * (warp % 2) + 32 * (register // 2)).all() and acts.all()
+    row, column, acts = owners(
+        (4, 32), "#blocked"
+    )  # the layout is twice as high as the tensor: warps 2 and 3 hold copies
+    assert (row == lane[:, :, :2] // 8).all() and acts[:2].all() and not acts[2:].any()
+
+
+@pytest.mark.triton
+def test_a_slice_keeps_copies_along_what_was_summed():
+    pytest.importorskip("triton")
+    _, row, acts = owners((8,), "#ttg.slice<{dim = 1, parent = #blocked}>")
+    warp, lane, _ = np.indices(row.shape)
+    assert (row == lane // 8 + 4 * (warp // 2)).all()
+    # One of the eight lanes of a row stores it, of warps 0 and 2; the registers of a thread hold the same.
+    assert np.argwhere(acts).tolist() == [[warp, lane, 0] for warp in (0, 2) for lane in (0, 8, 16, 24)]
+
+
+@pytest.mark.triton
+def test_the_accumulators_of_tensor_cores():
+    # PTX manual, "Matrix Fragments for mma.m16n8k16": row = lane / 4 (+ 8), column = 2 * (lane % 4) + i % 2
+    pytest.importorskip("triton")
+    warp, lane, register = np.indices((4, 32, 4))
+    row, column, acts = owners((32, 16), "#mma2")
+    assert (row == lane // 4 + 8 * (register // 2) + 16 * (warp // 2)).all() and acts.all()
+    assert (column == 2 * (lane % 4) + register % 2 + 8 * (warp % 2)).all()
+    warp, lane, register = np.indices((4, 32, 8))
+    row, column, acts = owners((64, 16), "#mma3")  # wgmma: four warps below each other, eight columns at a time
+    assert (row == lane // 4 + 8 * (register // 2 % 2) + 16 * warp).all() and acts.all()
+    assert (column == 2 * (lane % 4) + register % 2 + 8 * (register // 4)).all()
+
+
+@pytest.mark.triton
+def test_a_layout_that_is_given_by_its_bases():
+    pytest.importorskip("triton")
+    warp, lane, register = np.indices((4, 32, 2))
+    row, column, acts = owners((8, 16), "#linear")
+    assert (row == lane // 8 + 4 * (warp % 2)).all() and (column == register + 2 * (lane % 8)).all()
+    assert acts[:2].all() and not acts[2:].any()
 
 
 def test_operations_are_read_with_the_places_they_come_from():
