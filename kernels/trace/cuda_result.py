@@ -192,7 +192,9 @@ def assemble(
     copies = begins.steps(site_of)
     if len(begins):
         copies |= begins.columns(site_of, number_in, item)[0]
-    stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file)
+    # A kernel that is launched here has no launcher that could opt in; a header of the source's own may do it for it.
+    opts_in = function.kernel or any(word in translation.text for word in ("cudaFuncSetAttribute", '#include "'))
+    stopped, others = verdicts(library, failure, lanes, launches, regions, lines, file, opts_in)
     return CudaTrace(
         launches,
         tuple(buffers),

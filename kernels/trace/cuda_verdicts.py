@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SHARED_MEMORY_KIB = {"sm_80": 163, "sm_86, sm_89 and sm_120": 99, "sm_90 and sm_100": 227}
 SHARED_MEMORY = ", ".join(f"{kib} KiB on {arch}" for arch, kib in SHARED_MEMORY_KIB.items())
 
+WITHOUT_ASKING_KIB = 48  # of dynamic shared memory, on every GPU; after the same guide
+
 
 def verdicts(
     library: Library,
@@ -39,8 +41,12 @@ def verdicts(
     regions: list[Region],
     lines: dict[int, int],
     file: str,
+    opts_in: bool = True,
 ) -> tuple[Fault | None, list[Fault]]:
-    """The verdict of what stopped the launch, if anything did, and the others."""
+    """The verdict of what stopped the launch, if anything did, and the others.
+
+    opts_in: whether the source asks for more dynamic shared memory than every launch may have.
+    """
     stopped = None
     stop = STOPS[int(failure["stop"])]
     if stop:
@@ -68,6 +74,8 @@ def verdicts(
     for number, record in enumerate(library.launches()):
         if record["refused"]:
             others.append(_refused(launches[number], int(record["shared_bytes"]), file))
+        elif record["shared_bytes"] > WITHOUT_ASKING_KIB * 1024 and not opts_in:
+            others.append(_not_asked_for(launches[number], int(record["shared_bytes"]), file))
     return stopped, others
 
 
@@ -244,6 +252,18 @@ def _refused(launch: Launch, shared_bytes: int, file: str) -> Fault:
         cause = f"a block has at most so much shared memory: {SHARED_MEMORY}; this one wants {shared_bytes // 1024} KiB"
     else:
         cause = "y and z of a grid go up to 65535, z of a block up to 64"
+    return _fault("launch-refused", start, "", file, launch.line, cause)
+
+
+def _not_asked_for(launch: Launch, shared_bytes: int, file: str) -> Fault:
+    start = (
+        f"The launch of {launch.kernel} asks for {shared_bytes} bytes of dynamic shared memory, which a GPU refuses: "
+        f"more than {WITHOUT_ASKING_KIB} KiB must be asked for. It ran here all the same."
+    )
+    cause = (
+        f"`cudaFuncSetAttribute({launch.kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)` is missing "
+        "before the launch"
+    )
     return _fault("launch-refused", start, "", file, launch.line, cause)
 
 

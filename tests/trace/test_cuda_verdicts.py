@@ -118,6 +118,31 @@ def test_a_launch_that_the_gpu_would_refuse():
     assert "this one has 2048" in trace.faults()[0].sentence
 
 
+def opt_in(bytes_, launcher="launch_through_shared", replace=None):
+    source = TRAPS.parent / "opt_in.cu"
+    return trace_cuda_launcher(launcher, [floats(32), bytes_], source=source, replace=replace).faults()
+
+
+def test_the_limits_of_shared_memory_name_their_architectures():
+    refused, unwritten = opt_in(300 * 1024)
+    assert (refused.kind, unwritten.kind) == ("launch-refused", "unwritten")
+    assert "163 KiB on sm_80" in refused.cause and "99 KiB on sm_86, sm_89 and sm_120" in refused.cause
+    assert "227 KiB on sm_90 and sm_100" in refused.cause and refused.cause.endswith("this one wants 300 KiB")
+
+
+def test_more_than_48_kib_of_shared_memory_must_be_asked_for():
+    assert opt_in(48 * 1024) == []
+    (fault,) = opt_in(48 * 1024 + 4)
+    assert fault.kind == "launch-refused" and "It ran here all the same" in fault.sentence
+    assert "cudaFuncSetAttribute(through_shared, " in fault.cause and fault.line == 11
+    call = "cudaFuncSetAttribute(through_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);"
+    assert opt_in(64 * 1024, "launch_asked_for", {"// ASK": call}) == []
+    direct = trace_cuda(
+        "through_shared", grid=1, block=32, args=[floats(32)], shared_bytes=1 << 16, source=TRAPS.parent / "opt_in.cu"
+    )
+    assert direct.faults() == []
+
+
 # ---- the kernels of the lessons, broken on purpose ----
 
 
