@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cfloat>
+#include <chrono>
 #include <climits>
 #include <cmath>
 #include <cstddef>
@@ -63,12 +64,18 @@ constexpr int warpSize = 32;
 // Copies inside kernels are accesses too. The compiler would expand them unseen.
 extern "C" void* kh_memcpy(void* to, const void* from, std::size_t bytes);
 extern "C" void* kh_memset(void* to, int value, std::size_t bytes);
+extern "C" void* kh_malloc(std::size_t bytes) noexcept;
+extern "C" void kh_free(void* pointer) noexcept;
 extern "C" void kh_trap();
 #define __trap() kh_trap()
 namespace std {
 using ::kh_memcpy;
 using ::kh_memset;
+using ::kh_malloc;
+using ::kh_free;
 }  // namespace std
 #define memcpy kh_memcpy
 #define memmove kh_memcpy
 #define memset kh_memset
+#define malloc(bytes) kh_malloc(bytes)
+#define free(pointer) kh_free(pointer)

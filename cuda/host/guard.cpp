@@ -87,7 +87,7 @@ __attribute__((visibility("hidden"))) Guard::Guard() {
     event._sigev_un._tid = runtime.system_thread;
 #endif
     runtime.late = false;
-    timer_made = timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0;
+    timer_made = runtime.library && timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0;
     if (timer_made) {
         itimerspec when{};
         when.it_value.tv_sec = static_cast<time_t>(cpu_seconds_left);

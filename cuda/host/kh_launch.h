@@ -3,6 +3,9 @@
 // parameter types exactly once, as on the GPU, and every thread gets its own copy.
 #pragma once
 
+#include <setjmp.h>
+
+extern "C" jmp_buf* kh_launcher(int begins);
 extern "C" void kh_run(const char* name, int line, void (*thread)(void*), void* arguments,
                        std::size_t arguments_bytes, const unsigned* grid, const unsigned* block, std::size_t shared_bytes);
 
@@ -85,11 +88,18 @@ void kh_call(const char* name, void (*kernel)(P...), void** values, const unsign
 
 template <class R, class... P, std::size_t... I>
 long long kh_call_host_with(R (*function)(P...), void** values, std::index_sequence<I...>) {
+    if (_setjmp(*kh_launcher(1))) {  // the runtime gave the launcher up
+        kh_launcher(0);
+        return cudaErrorLaunchFailure;
+    }
     if constexpr (std::is_void_v<R>) {
         function(*static_cast<std::remove_reference_t<P>*>(values[I])...);
+        kh_launcher(0);
         return 0;
     } else {
-        return static_cast<long long>(function(*static_cast<std::remove_reference_t<P>*>(values[I])...));
+        const auto result = static_cast<long long>(function(*static_cast<std::remove_reference_t<P>*>(values[I])...));
+        kh_launcher(0);
+        return result;
     }
 }
 

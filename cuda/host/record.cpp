@@ -140,11 +140,11 @@ HIDDEN void clear_shared() {
 }
 
 HIDDEN void record_step(Kind kind, std::uint32_t pc, std::size_t size) {
-    if (runtime.in_kernel) write_down(pc, kNoRegion, kind, 0, size);
+    if (runtime.in_kernel && runtime.library) write_down(pc, kNoRegion, kind, 0, size);
 }
 
 HIDDEN void record(std::uintptr_t address, std::size_t size, Kind kind, const void* caller) {
-    if (!runtime.in_kernel || size == 0) return;
+    if (!runtime.in_kernel || size == 0 || !runtime.library) return;  // no library: a program, and nothing is recorded
     const std::uint32_t pc = runtime.last_place = place(caller);
     if (address >= runtime.stacks_low && address < runtime.stacks_high) return;  // a thread's own locals
     if (address >= runtime.arguments_low && address < runtime.arguments_high) return;

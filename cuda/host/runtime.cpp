@@ -2,6 +2,7 @@
 // waits for others. When nobody can go on, the threads' states say why.
 #include "runtime.h"
 
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "kh_vectors.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
+#define CALLER __builtin_return_address(0)
 #define PUBLIC extern "C" __attribute__((visibility("default")))
 
 HIDDEN uint3 threadIdx, blockIdx, blockDim, gridDim;
@@ -37,6 +39,9 @@ LaunchRecord launches[kMaxLaunches];
 int launch_count = 0;
 int backwards = 0;
 int last_error = 0;
+jmp_buf launcher_exit;
+bool in_launcher = false;
+int refused_launches = 0;
 char assertion[200];
 
 void (*thread_function)(void*);
@@ -175,6 +180,7 @@ int error_of(Stop stop) {
         case kMisaligned: return 716;
         case kTooLong: case kTooManyEvents: return 702;
         case kAssert: return 710;
+        case kHeapFull: return 2;
         default: return 719;
     }
 }
@@ -196,9 +202,27 @@ HIDDEN void stop(Stop why, std::uint32_t pc, int kind, std::uint64_t address, st
     leave();
 }
 
+HIDDEN void leave_launcher(Stop why, const void* return_address, int count, std::uint64_t bytes) {
+    if (!in_launcher || runtime.in_kernel) return;
+    runtime.failure = {why, -1, count, 0, place(return_address), 0, 0, bytes, 0, 0};
+    last_error = 2;
+    _longjmp(launcher_exit, 1);
+}
+
 }  // namespace kh
 
 using namespace kh;
+
+// A launcher that goes on and on after its kernel failed.
+static void abandon_launcher() {
+    if (in_launcher && !runtime.in_kernel) _longjmp(launcher_exit, 1);
+}
+
+// Around a launcher's call: where leave_launcher goes, and that it may.
+extern "C" HIDDEN jmp_buf* kh_launcher(int begins) {
+    in_launcher = begins;
+    return &launcher_exit;
+}
 
 extern "C" HIDDEN int kh_syncthreads(int line, int what, int predicate) {
     Thread& self = *runtime.current;
@@ -216,8 +240,12 @@ extern "C" HIDDEN int kh_syncthreads(int line, int what, int predicate) {
 extern "C" HIDDEN void kh_run(const char* name, int line, void (*thread)(void*), void* arguments,
                               std::size_t arguments_bytes, const unsigned* grid, const unsigned* block,
                               std::size_t shared_bytes) {
+    if (!runtime.library) launch_count = 0;  // a program of its own: nobody asks for its launches
     if (runtime.failure.stop || launch_count == kMaxLaunches) {
         last_error = 719;
+        refused_launches = refused_launches < kMaxLaunches ? refused_launches + 1 : refused_launches;
+        if (!runtime.failure.stop) leave_launcher(kTooManyLaunches, CALLER, launch_count);
+        if (refused_launches == kMaxLaunches) abandon_launcher();  // the verdict of the first failure stays
         return;
     }
     LaunchRecord& launch = launches[launch_count];
@@ -296,7 +324,12 @@ extern "C" HIDDEN const char* cudaGetErrorName(int error) {
         case 1: return "cudaErrorInvalidValue";
         case 2: return "cudaErrorMemoryAllocation";
         case 9: return "cudaErrorInvalidConfiguration";
+        case 34: return "cudaErrorStubLibrary";
+        case 35: return "cudaErrorInsufficientDriver";
+        case 100: return "cudaErrorNoDevice";
+        case 209: return "cudaErrorNoKernelImageForDevice";
         case 700: return "cudaErrorIllegalAddress";
+        case 710: return "cudaErrorAssert";
         case 702: return "cudaErrorLaunchTimeout";
         case 716: return "cudaErrorMisalignedAddress";
         case 719: return "cudaErrorLaunchFailure";
@@ -308,7 +341,7 @@ extern "C" HIDDEN const char* cudaGetErrorString(int error) { return cudaGetErro
 
 PUBLIC void kh_reset_launches(int run_backwards) {
     backwards = run_backwards;
-    launch_count = last_error = 0;
+    launch_count = last_error = refused_launches = 0;
     runtime.failure = {};
 }
 

@@ -32,6 +32,9 @@ enum Stop : std::int32_t {
     kStackOverflow,
     kCrash,             // a signal from the processor: SIGSEGV, SIGBUS, SIGFPE
     kAssert,            // assert() or __trap() in a kernel
+    kHeapFull,          // malloc or new in a kernel
+    kTooManyAllocations,  // by the launcher, as the next: launch -1
+    kTooManyLaunches,
 };
 
 // Memory that kernels may touch. [low, high) includes the guard bands, [base, base + size) is the buffer itself.
@@ -103,6 +106,9 @@ inline int number(const Thread* thread) { return static_cast<int>(thread - runti
 
 // Notes why and leaves the kernel for good. Returns only if no kernel runs.
 void stop(Stop why, std::uint32_t pc, int kind = 0, std::uint64_t address = 0, std::uint64_t size = 0);
+
+// The same for the host function that makes the launches: its call returns at once. Returns if none runs.
+void leave_launcher(Stop why, const void* return_address, int count, std::uint64_t bytes = 0);
 
 // Records an access of the running thread, or stops the launch before a harmful one is made.
 void record(std::uintptr_t address, std::size_t size, Kind kind, const void* return_address);

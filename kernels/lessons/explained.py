@@ -52,6 +52,7 @@ EXPLAINED = {
     "too-long": Explanation("A kernel that is stopped", "stopped"),
     "too-many-events": Explanation("A kernel that is stopped", "stopped"),
     "stack-overflow": Explanation("A kernel that is stopped", "stopped"),
+    "out-of-memory": Explanation("A kernel that is stopped", "stopped"),
     "crash": Explanation("A kernel that is stopped", "stopped"),
     "uncoalesced": Explanation("Uncoalesced access", "uncoalesced"),
     "bank-conflict": Explanation("Bank conflicts", "bank-conflict"),

@@ -49,7 +49,9 @@ def verdicts(
     """
     stopped = None
     stop = STOPS[int(failure["stop"])]
-    if stop:
+    if stop and int(failure["launch"]) < 0:
+        stopped = _launcher(stop, failure, lines.get(int(failure["pc"]), 0), file)
+    elif stop:
         launch = launches[int(failure["launch"])]
         line = lines.get(int(failure["pc"]), 0) or lines.get(int(failure["last"]), 0)
         who = launch.who(int(failure["block"]), int(failure["thread"]))
@@ -216,11 +218,32 @@ def _limit(stop: str, failure: np.void, who: str, file: str, line: int) -> Fault
     elif stop == "stack-overflow":
         start = f"{capital(who)} ran out of stack."
         cause = "a function that calls itself without end, or local arrays of more than 64 KB"
+    elif stop == "out-of-memory":
+        start = (
+            f"{capital(who)} asks for {int(failure['size'])} bytes more than the kernels' heap of 8 MB has left; "
+            "on a GPU `malloc` gives a null pointer then, and the launch stops here."
+        )
+        cause = "memory that is allocated in a loop and never freed"
     else:
         name = signal.Signals(int(failure["size"])).name
         start = f"{capital(who)} was stopped by the processor ({name})."
         cause = "an integer division by zero" if name == "SIGFPE" else "an address that the recorder did not see"
     return _fault(stop, start, who, file, line, cause)
+
+
+def _launcher(stop: str, failure: np.void, line: int, file: str) -> Fault:
+    """A host function that was given up; `thread` counts what it did."""
+    count = int(failure["thread"])
+    if stop == "out-of-memory":
+        start = (
+            f"The launcher was given up: it holds {count} allocations of {int(failure['size'])} bytes together and asks "
+            "for more; a trace has room for 128 allocations and 2 GB."
+        )
+        return _fault(
+            stop, start, "", file, line, "a loop that allocates without end, or an allocation that never fits"
+        )
+    start = f"The launcher was given up at launch number {count + 1}; a trace holds {count}."
+    return _fault(stop, start, "", file, line, "a loop around the launch that never ends")
 
 
 def _lanes(

@@ -42,6 +42,7 @@ VERDICTS = {
     "too-long": "the kernel did not end in time",
     "too-many-events": "the kernel made more accesses than a trace has room for",
     "stack-overflow": "a thread ran out of stack",
+    "out-of-memory": "a kernel, or the function that launches it, allocates without end",
     "crash": "the processor stopped a thread",
     "launch-refused": "the launch asks for more than a GPU has",
 }
