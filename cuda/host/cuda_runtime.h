@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>  // before __noinline__ is a macro: the library uses the word
 #include <tuple>
 #include <type_traits>
 #include <utility>

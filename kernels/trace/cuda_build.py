@@ -202,10 +202,38 @@ def build(
             found = [f"-I{shim}", "-include", "cuda_runtime.h", *([f"-I{include}"] if include else [])]
             _run([compiler.path, *flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
             objects = [str(folder / item) for item in runtime]
-            _run([compiler.path, "-shared", "-Wl,-Bsymbolic", "kernels.o", *objects, "-lrt", "-o", "library.so"], work)
+            _run([compiler.path, "kernels.o", *objects, *_link_flags(True), "-o", "library.so"], work)
             (work / "library.so").replace(library)
     (folder / f"{key}.lock").unlink(missing_ok=True)
     return library
+
+
+def build_program(
+    text: str, shown: str, program: Path, translated: Sequence[tuple[str, str]] = (), options: Sequence[str] = ()
+) -> None:
+    """Compile a translated source with a `main` into `program`, which runs by itself and records nothing.
+
+    `translated` are the source's own headers, `options` more of the compiler's. CompileFailed as for `build`.
+    """
+    compiler, folder, shim = host_compiler(), build_folder(), host_sources()
+    runtime = _runtime_objects(compiler, folder, shim, _digest(sorted(shim.rglob("*.h"))))
+    with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as name:
+        work = Path(name)
+        for file, content in ((shown, text), *translated):
+            (work / file).parent.mkdir(parents=True, exist_ok=True)
+            (work / file).write_text(content, encoding="utf-8")
+        found = [f"-I{shim}", "-include", "cuda_runtime.h", *options]
+        _run([compiler.path, *compiler.plain_flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
+        objects = [str(folder / item) for item in runtime]
+        _run([compiler.path, "kernels.o", *objects, *_link_flags(False), "-o", "program"], work)
+        (work / "program").replace(program)
+
+
+def _link_flags(shared: bool) -> list[str]:
+    """Linux binds the library's own names within it, and older C libraries have timers apart; macOS needs neither."""
+    if sys.platform == "darwin":
+        return ["-dynamiclib"] if shared else []
+    return [*(["-shared", "-Wl,-Bsymbolic"] if shared else []), "-lrt"]
 
 
 def _digest(paths: list[Path]) -> str:

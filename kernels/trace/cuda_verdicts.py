@@ -236,7 +236,7 @@ def _launcher(stop: str, failure: np.void, line: int, file: str) -> Fault:
     count = int(failure["thread"])
     if stop == "out-of-memory":
         start = (
-            f"The launcher was given up: it holds {count} allocations of {int(failure['size'])} bytes together and asks "
+            f"The launcher was given up: it holds {count} allocations of {int(failure['size'])} bytes and asks "
             "for more; a trace has room for 128 allocations and 2 GB."
         )
         return _fault(
