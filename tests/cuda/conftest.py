@@ -35,7 +35,7 @@ static cudaError_t count_devices(int* count) {
 
 @pytest.fixture(scope="session")
 def cpu_portfolio(tmp_path_factory):
-    """Builds cuda/portfolio.cu for the CPU by cuda/host, with texts of its sources exchanged, and returns the program."""
+    """Builds cuda/portfolio.cu for the CPU by cuda/host, with texts of its sources exchanged; returns it."""
     if reason := cuda_trace.why_not():
         pytest.skip(reason)
 
