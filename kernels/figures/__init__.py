@@ -4,7 +4,7 @@ from kernels.figures.banks import bank_figure, bank_tile
 from kernels.figures.charts import bar_chart, line_chart
 from kernels.figures.divergence import divergence_figure
 from kernels.figures.html import Markup, data_table, figure
-from kernels.figures.mutants import mutant_table, rewrite_table, verdict_summary
+from kernels.figures.mutants import mutant_list, rewrite_list, verdict_summary
 from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
 from kernels.figures.results import compile_table, result_table
 from kernels.figures.stepper import stepper
@@ -23,12 +23,12 @@ __all__ = [
     "divergence_figure",
     "figure",
     "line_chart",
-    "mutant_table",
+    "mutant_list",
     "ownership_grid",
     "ownership_strip",
     "request_figure",
     "result_table",
-    "rewrite_table",
+    "rewrite_list",
     "stepper",
     "thread_table",
     "timeline",

@@ -1,11 +1,11 @@
-"""What became of mutants, as tables: by verdict, one by one, and the right kernels beside them."""
+"""What became of mutants, by verdict, one by one, and the right kernels beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kernels.figures.html import MISSING, Markup, data_table, escape
+from kernels.figures.html import MISSING, data_table, escape
 
 if TYPE_CHECKING:
     from kernels.mutants.model import Judgement
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LANGUAGES = {"cuda": "CUDA", "triton": "Triton"}
 
 
-def verdict_summary(judgements: Iterable[Judgement], meanings: dict[str, str]) -> str:
+def verdict_summary(judgements: Iterable[Judgement], meanings: Mapping[str, str]) -> str:
     """How many mutants each kind of verdict caught first, by language. `meanings` says a kind in words.
 
     A mutant counts under the verdict of the first case that shows it.
@@ -24,50 +24,61 @@ def verdict_summary(judgements: Iterable[Judgement], meanings: dict[str, str]) -
             counts = tally.setdefault(judgement.shown[1].kind, dict.fromkeys(LANGUAGES, 0))
             counts[judgement.subject.language] += 1
     rows = [
-        [kind, meanings.get(kind, MISSING), counts["cuda"], counts["triton"]]
+        [kind, counts["cuda"], counts["triton"], meanings.get(kind, MISSING)]
         for kind, counts in sorted(tally.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     ]
     caption = "Mutants by the verdict that shows them first"
-    return data_table(["verdict", "what it says", "CUDA", "Triton"], rows, caption)
+    return data_table(["verdict", "CUDA", "Triton", "what it says"], rows, caption)
 
 
-def mutant_table(judgements: Sequence[Judgement], caption: str) -> str:
-    """One row a mutant: what was changed, what a GPU would do, the first verdict, and how many cases show it."""
-    rows = []
+def mutant_list(judgements: Iterable[Judgement], title: str) -> str:
+    """One item a mutant: what was changed, what a GPU would do, the first verdict, and how many cases show it."""
+    items = []
     for judgement in judgements:
         mutant = judgement.mutant
-        cases = sum(not case.trivial for case in judgement.subject.cases)
-        seen = f"{len(judgement.failed)} of {max(cases, len(judgement.failed))}"
-        rows.append([mutant.name, _prose(mutant.changed, mutant.effect), _verdict(judgement), seen])
-    return data_table(["mutant", "what was changed, and what a GPU does", "first verdict", "cases"], rows, caption)
-
-
-def rewrite_table(judgements: Sequence[Judgement], caption: str) -> str:
-    """One row a right kernel in another style, and how many verdicts it got."""
-    rows = [
-        [
-            judgement.mutant.name,
-            LANGUAGES[judgement.subject.language],
-            _prose(judgement.mutant.changed),
-            len(judgement.failed),
+        parts = [
+            f"<strong>{escape(mutant.name)}</strong>",
+            _prose(mutant.changed, mutant.effect),
+            _verdict(judgement),
+            f"Shown by {_cases(judgement)}.",
         ]
-        for judgement in judgements
-    ]
-    return data_table(["kernel", "language", "what is different", "accused in"], rows, caption)
+        items.append(f"<li>{'<br>'.join(parts)}</li>")
+    return _list(items, title)
 
 
-def _prose(*sentences: str) -> Markup:
+def rewrite_list(judgements: Iterable[Judgement], title: str) -> str:
+    """One item a right kernel in another style, and how many cases accuse it."""
+    items = []
+    for judgement in judgements:
+        mutant, language = judgement.mutant, LANGUAGES[judgement.subject.language]
+        name = f"<strong>{escape(mutant.name)}</strong> ({language})"
+        calm = "" if judgement.caught else ' class="kl-verdict--none"'
+        items.append(f"<li{calm}>{name}<br>{_prose(mutant.changed)} Accused in {_cases(judgement)}.</li>")
+    return _list(items, title)
+
+
+def _list(items: list[str], title: str) -> str:
+    inner = "".join(items or ["<li>none</li>"])
+    return f'<div class="kl-fig kl-verdicts"><p class="kl-verdicts__title">{escape(title)}</p><ul>{inner}</ul></div>'
+
+
+def _cases(judgement: Judgement) -> str:
+    """`3 of 4 cases`; those with nothing to compute count only where they show something."""
+    number = sum(not case.trivial or case.name in judgement.failed for case in judgement.subject.cases)
+    return f"{len(judgement.failed)} of {number} cases"
+
+
+def _prose(*sentences: str) -> str:
     """Sentences with `code` in them."""
     parts = escape(" ".join(sentences)).split("`")
-    return Markup("".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)))
+    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
 
 
-def _verdict(judgement: Judgement) -> Markup:
+def _verdict(judgement: Judgement) -> str:
     if judgement.shown is None:
-        return Markup(f"none. {_prose(judgement.mutant.unseen)}")
+        return f"<em>Not caught.</em> {_prose(judgement.mutant.unseen)}"
     case, verdict = judgement.shown
-    words = [f"<strong>{escape(verdict.kind)}</strong>"]
-    words += [f"<code>{escape(verdict.place)}</code>"] if verdict.place else []
-    words += [escape(verdict.who)] if verdict.who else []
-    words += [f"<code>{escape(verdict.code)}</code>"] if verdict.code else []
-    return Markup("<br>".join([*words, f"case: {escape(case)}"]))
+    place = f"<code>{escape(verdict.place)}</code>" if verdict.place else ""
+    words = ", ".join(filter(None, [place, escape(verdict.who), f"case {escape(case)}"]))
+    code = f"<br><code>{escape(verdict.code)}</code>" if verdict.code else ""
+    return f'<em class="kl-verdict__kind">{escape(verdict.kind)}</em>: {words}{code}'

@@ -72,13 +72,14 @@ def _numbers(buffer: Any) -> np.ndarray:
 
 
 def _wrong(trace: Trace, name: str, expected: np.ndarray, got: np.ndarray, problem: Problem) -> list[Fault]:
-    """Verdicts on values; where outputs need not be written whole, also on an element that nobody wrote and is wrong."""
+    """Verdicts on values; where outputs need not be written whole, also on a wrong element that nobody wrote."""
     found = value_faults(trace, name, got, expected, problem.rtol, problem.atol)
     different = np.flatnonzero((got != expected).reshape(-1))
     if found or problem.whole or not len(different):
         return found
-    start = f"is {_shown(got.reshape(-1)[different[0]])}, and the reference has {_shown(expected.reshape(-1)[different[0]])}"
-    return [_value(trace, "wrong-value", name, int(different[0]), start, len(different), got.size)]
+    first = int(different[0])
+    start = f"is {_shown(got.reshape(-1)[first])}, and the reference has {_shown(expected.reshape(-1)[first])}"
+    return [_value(trace, "wrong-value", name, first, start, len(different), got.size)]
 
 
 def _changed(trace: Trace, name: str, before: np.ndarray, after: np.ndarray) -> list[Fault]:

@@ -1,6 +1,6 @@
-"""Tables of mutants: every mutant is in them, under its first verdict, and text from outside is escaped."""
+"""Lists of mutants: every mutant is in them, under its first verdict, and text from outside is escaped."""
 
-from kernels.figures import mutant_table, rewrite_table, verdict_summary
+from kernels.figures import mutant_list, rewrite_list, verdict_summary
 from kernels.mutants.model import Case, Judgement, Mutant, Subject, Verdict
 
 SUBJECT = Subject("add", "triton", "add.py", (Case("ragged", "", dict), Case("empty", "", dict, trivial=True)))
@@ -13,12 +13,12 @@ def judgement(name, kind="", unseen="", code="x < y"):
 
 
 def test_a_mutant_is_shown_with_its_verdict_and_its_cases():
-    table = mutant_table([judgement("no-mask", "out-of-bounds")], "Addition")
+    table = mutant_list([judgement("no-mask", "out-of-bounds")], "Addition")
     for words in (
         "no-mask",
         "<code>m</code>",
         "It &lt;spoils&gt;.",
-        "<strong>out-of-bounds</strong>",
+        '<em class="kl-verdict__kind">out-of-bounds</em>',
         "<code>out[1]</code>",
         "x &lt; y",
         "1 of 1",
@@ -27,8 +27,8 @@ def test_a_mutant_is_shown_with_its_verdict_and_its_cases():
 
 
 def test_a_mutant_that_nobody_sees_shows_the_reason():
-    table = mutant_table([judgement("int32", unseen="It needs 2^32 elements.")], "Addition")
-    assert "none. It needs 2^32 elements." in table and "0 of 1" in table
+    table = mutant_list([judgement("int32", unseen="It needs 2^32 elements.")], "Addition")
+    assert "<em>Not caught.</em> It needs 2^32 elements." in table and "0 of 1" in table
 
 
 def test_the_summary_counts_each_mutant_once_and_leaves_out_what_is_not_caught():
@@ -40,5 +40,5 @@ def test_the_summary_counts_each_mutant_once_and_leaves_out_what_is_not_caught()
 
 
 def test_a_right_kernel_shows_how_many_cases_accuse_it():
-    assert '<td class="kl-num">0</td>' in rewrite_table([judgement("other-style")], "Right")
-    assert '<td class="kl-num">1</td>' in rewrite_table([judgement("accused", "unwritten")], "Right")
+    assert "Accused in 0 of 1 cases." in rewrite_list([judgement("other-style")], "Right")
+    assert "Accused in 1 of 1 cases." in rewrite_list([judgement("accused", "unwritten")], "Right")
