@@ -203,7 +203,13 @@ def trace(
         int, typer.Option("--cols", "--n", "-n", help="Elements of a row; of the whole vector where there is one.")
     ] = 257,
     rows: Annotated[int, typer.Option(help="Rows, for kernels that take a matrix.")] = 1,
-    thread: Annotated[int, typer.Option(help="The CUDA thread to follow, counted in its block, x fastest.")] = 0,
+    thread: Annotated[
+        int | None,
+        typer.Option(
+            help="The thread to follow, counted in its block, x fastest; 0 when not given. For a Triton operator the "
+            "kernel is also compiled for sm_90, which takes some seconds, and its threads are those of the compiler."
+        ),
+    ] = None,
     block: Annotated[
         int, typer.Option("--block", "--program", help="The block that it is in, or the Triton program to follow.")
     ] = 0,
@@ -231,7 +237,8 @@ def trace(
         _err.print(f"lessons: {reason}", markup=False)
         raise typer.Exit(3)
     try:
-        traced = tracing.trace_kernel(kernel, rows, columns, block_size)
+        traced = tracing.trace_kernel(kernel, rows, columns, block_size, lanes=thread is not None)
+        thread = thread or 0
         words = tracing.in_words(traced, block, thread)
         path = Path(output or Path("build/trace") / tracing.page_name(traced, block, thread))
         if not force and (reason := tracing.may_write(path)):

@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import numpy as np
 from kernels.lessons.explained import linked, with_explanation
 
 if TYPE_CHECKING:
-    from kernels.trace import Trace
+    from kernels.trace import Buffer, Trace
 
 STYLE, SCRIPT = "docs/assets/lessons.css", "docs/assets/stepper.js"
 MARK = '<meta name="generator" content="lessons trace">'  # a page that carries it may be written over
@@ -26,24 +27,37 @@ MOST_OWNERS_DRAWN = 1 << 16
 
 @dataclass(frozen=True)
 class Traced:
-    """A trace, the kernel's name, its source file below the project, and the shape of the work."""
+    """A trace, the kernel's name, its source file below the project, and the shape of the work.
+
+    A Triton trace has threads where the compiler was asked for them.
+    """
 
     trace: Trace
     kernel: str
     source: str
     shape: tuple[int, ...]
 
+    @property
+    def who(self) -> str:
+        return "program" if self.trace.launches[0].language == "triton" else "block"
 
-def trace_kernel(kernel: str, rows: int, columns: int, block_size: int | None = None) -> Traced:
+    @property
+    def threads(self) -> int:
+        """Threads a block or program, 0 where the trace does not show them."""
+        return self.trace.launches[0].threads
+
+
+def trace_kernel(kernel: str, rows: int, columns: int, block_size: int | None = None, lanes: bool = False) -> Traced:
     """Trace a CUDA kernel of `CUDA_FILES` with its own launch, or a Triton operator, on seeded float32 inputs.
 
     A kernel that takes a vector gets `columns` elements, one that takes a matrix `rows` × `columns`. `block_size` is
-    for Triton operators whose launcher takes one.
+    for Triton operators whose launcher takes one. With `lanes` a Triton kernel is compiled as well, for sm_90, and its
+    accesses get the threads that the compiler chose.
 
     Raises:
         KeyError: there is no such kernel or operator; the message lists those there are.
         ValueError: a size is below one or too large, or the kernel takes something that is not made here.
-        RuntimeError: Triton kernels are compiled in this process.
+        RuntimeError: Triton kernels are compiled in this process; or the compiler, for `lanes`, is missing or fails.
     """
     if rows < 1 or columns < 1:
         raise ValueError(f"--rows {rows} and --cols {columns} must both be at least 1.")
@@ -63,7 +77,7 @@ def trace_kernel(kernel: str, rows: int, columns: int, block_size: int | None = 
             f"there is no kernel {kernel!r} to trace. CUDA kernels: {', '.join(sorted(launchers))}. "
             f"Triton operators: {', '.join(names) or 'none, because Triton is not installed'}."
         )
-    return _trace_triton(kernel, rows, columns, block_size)
+    return _trace_triton(kernel, rows, columns, block_size, lanes)
 
 
 def why_not(kernel: str) -> str:
@@ -131,7 +145,7 @@ def _trace_cuda(kernel: str, file: str, parameters: list[tuple[str, str]], rows:
     return Traced(trace, kernel, file, shape)
 
 
-def _trace_triton(name: str, rows: int, columns: int, block_size: int | None) -> Traced:
+def _trace_triton(name: str, rows: int, columns: int, block_size: int | None, lanes: bool) -> Traced:
     import importlib
     import inspect
 
@@ -154,6 +168,12 @@ def _trace_triton(name: str, rows: int, columns: int, block_size: int | None) ->
         buffers = {key: value.contiguous() for key, value in buffers.items()}
         out = torch.full(shape, float("nan"))
         trace = trace_triton(lambda: launch(*buffers.values(), out, block_size=block_size), buffers | {"out": out})
+    if lanes and trace.launches:
+        from kernels.trace.lanes import with_lanes
+
+        trace = with_lanes(trace)
+    if not trace.launches:
+        raise ValueError(f"{name} launches nothing for the shape {shape}.")
     return Traced(trace, name, f"kernels/ops/{name}.py", shape)
 
 
@@ -163,8 +183,7 @@ def in_words(traced: Traced, block: int, thread: int) -> list[str]:
     Raises:
         ValueError: the launch has no such block, program or thread.
     """
-    trace, launch = traced.trace, traced.trace.launches[0]
-    who = "program" if launch.language == "triton" else "block"
+    trace, launch, who = traced.trace, traced.trace.launches[0], traced.who
     size = f" of {launch.threads} threads" if launch.threads else ""
     if not 0 <= block < launch.blocks:
         more = " A smaller --block-size makes more of them, where the operator takes one." if who == "program" else ""
@@ -177,7 +196,10 @@ def in_words(traced: Traced, block: int, thread: int) -> list[str]:
             "both count from 0."
         )
     lines = [f"{traced.kernel}: {_count(launch.blocks, who)}{size}"]
-    lines += trace.story(thread, block) if launch.threads else program_story(trace, block)
+    if who == "block":
+        lines += trace.story(thread, block)
+    else:
+        lines += program_story(trace, block, thread if launch.threads else None)
     if len(trace.launches) > 1:
         lines.append(f"(the first of {len(trace.launches)} launches)")
     faults = trace.faults()
@@ -185,29 +207,36 @@ def in_words(traced: Traced, block: int, thread: int) -> list[str]:
     return lines + [f"advice: {with_explanation(item)}" for item in trace.advice()]
 
 
-def program_story(trace: Trace, program: int) -> list[str]:
-    """One line for each load, store and atomic of a Triton program, in its order."""
+def program_story(trace: Trace, program: int, thread: int | None = None) -> list[str]:
+    """One line for each load, store and atomic of a Triton program, or of one of its threads, in its order."""
     from kernels.figures.steps import block_steps
 
     verbs = {"read": "reads", "write": "writes", "atomic": "updates"}
-    lines = [f"program {program}"]
-    for step in block_steps(trace, program):
-        buffer = trace.buffers[step.buffer]
-        on, off = step.elements[step.active], step.elements[~step.active]
-        words = f"{verbs[step.kind]} {_elements(buffer, on)}" if len(on) else f"{verbs[step.kind]} nothing"
-        if len(off):
-            words += f"; {_count(len(off), 'element')} masked off"
-        lines.append(f"line {step.line}: {words}")
+    name = trace.launches[0].who(program, -1 if thread is None else thread)
+    lines = [name]
+    steps = block_steps(trace, program)
+    for (line, kind, number), group in groupby(steps, key=lambda step: (step.line, step.kind, step.buffer)):
+        buffer, on, off = trace.buffers[number], [], 0
+        for step in group:  # several instructions where the compiler gave a thread several elements
+            mine = np.ones(len(step.threads), bool) if thread is None else step.threads == thread
+            width = max(1, step.size // buffer.itemsize)
+            on += (step.elements[mine & step.active][:, None] + np.arange(width)).reshape(-1).tolist()
+            off += int((mine & ~step.active).sum()) * width
+        if on or off:
+            words = f"{verbs[kind]} {_elements(buffer, on)}" if on else f"{verbs[kind]} nothing"
+            masked = f"; {_count(off, 'element')} masked off" if off else ""
+            lines.append(f"line {line}: {words}{masked}")
     return lines if len(lines) > 1 else [*lines, "touches no memory"]
 
 
-def _elements(buffer, elements: np.ndarray) -> str:
-    """`x[0]–x[255]`; elements that are not neighbours are counted."""
-    first, last = buffer.text(int(elements.min())), buffer.text(int(elements.max()))
-    if len(elements) == 1 or first == last:
-        return first
-    whole = len(np.unique(elements)) == elements.max() - elements.min() + 1
-    return f"{first}–{last}" if whole else f"{len(np.unique(elements))} elements from {first} to {last}"
+def _elements(buffer: Buffer, elements: list[int]) -> str:
+    """`x[0]–x[255]`, `x[268]–x[271] and x[780]–x[783]`; elements in more than three runs are counted."""
+    found = np.unique(elements)
+    runs = np.split(found, np.flatnonzero(np.diff(found) != 1) + 1)
+    texts = [buffer.text(int(run[0])) + (f"–{buffer.text(int(run[-1]))}" if len(run) > 1 else "") for run in runs]
+    if len(texts) > 3:
+        return f"{len(found)} elements from {buffer.text(int(found[0]))} to {buffer.text(int(found[-1]))}"
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def _count(number: int, word: str) -> str:
@@ -216,8 +245,7 @@ def _count(number: int, word: str) -> str:
 
 def page_name(traced: Traced, block: int, thread: int) -> str:
     """`softmax_parallel-1x33-block-0-thread-67.html`: other questions have other pages."""
-    who = "program" if traced.trace.launches[0].language == "triton" else "block"
-    place = f"{who}-{block}" + (f"-thread-{thread}" if who == "block" else "")
+    place = f"{traced.who}-{block}" + (f"-thread-{thread}" if traced.threads else "")
     return f"{traced.kernel}-{'x'.join(map(str, traced.shape))}-{place}.html"
 
 
@@ -277,15 +305,14 @@ ol.story {{ padding-left: 2.4em; overflow-wrap: anywhere; }}
 def _figures(traced: Traced, block: int, thread: int, root: Path) -> list[tuple[str, str]]:
     from kernels import figures
 
-    trace, launch = traced.trace, traced.trace.launches[0]
-    threads = bool(launch.threads)
+    trace, threads = traced.trace, bool(traced.threads)
     source = root / traced.source
     text = source.read_text(encoding="utf-8") if source.is_file() else ""
     chosen = {"thread": thread} if threads else {}
     found = [("Step by step", _stepper(trace, block, chosen, text))]
     owners = trace.owners("out") if any(buffer.name == "out" for buffer in trace.buffers) else None
     if owners is not None and owners.size <= MOST_OWNERS_DRAWN:
-        everyone, who = trace.writers("out"), "block" if threads else "program"
+        everyone, who = trace.writers("out"), traced.who
         draw = figures.ownership_grid if owners.ndim == 2 and owners.shape[0] > 1 else figures.ownership_strip
         found.append(("Who writes what", draw(owners, label="out", who=who, everyone=everyone)))
     if threads:

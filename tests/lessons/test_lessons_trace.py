@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from kernels.lessons import command, tracing
 from kernels.lessons.machine import Machine
+from kernels.trace import Buffer
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="There is no g++ to build kernels with.")
 
@@ -116,6 +117,30 @@ def test_a_triton_operator_is_told_by_its_program(tmp_path):
     one = triton("add", "--n", "257", "--program", "1", folder=tmp_path)
     assert one.returncode == 2 and "has 1 program, so there is no program 1" in one.stderr
     assert "smaller --block-size" in one.stderr
+
+
+def test_a_thread_of_a_triton_program_is_the_compilers(tmp_path):
+    pytest.importorskip("triton")
+    done = triton("add", "--n", "257", "--block-size", "256", "--program", "1", "--thread", "0", folder=tmp_path)
+    if "not installed" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    assert "add: 2 programs of 128 threads" in done.stdout and "program 1, thread 0 (warp 0, lane 0)" in done.stdout
+    assert re.findall(r"line \d+: (.*)", done.stdout) == [
+        "reads x[256]; 1 element masked off", "reads y[256]; 1 element masked off",
+        "writes out[256]; 1 element masked off",
+    ]  # fmt: skip
+    html = (tmp_path / "build/trace/add-257-program-1-thread-0.html").read_text()
+    assert '"threads":128' in html and "Lanes of warp 0" in html and "Sectors of a read of warp 0" in html
+    assert "masked off: threads 1–127 → x[258]–x[510], in steps of 2" in html
+
+
+def test_elements_in_words():
+    x = Buffer("x", 4, (40,))
+    assert tracing._elements(x, [3]) == "x[3]"
+    assert tracing._elements(x, [4, 3, 5, 3]) == "x[3]–x[5]"
+    assert tracing._elements(x, [0, 1, 8, 20, 21]) == "x[0]–x[1], x[8] and x[20]–x[21]"
+    assert tracing._elements(x, [0, 2, 4, 6]) == "4 elements from x[0] to x[6]"
 
 
 @pytest.mark.parametrize(
