@@ -237,7 +237,11 @@ def _part_words(part: Part, buffer: Buffer | None, who: str) -> str:
 def _source(source: str, lines: set[int], kernel: str) -> str:
     """The lines that do something with a few around them; what is left out between them is a line of its own."""
     text = source.splitlines()
-    wanted = sorted({n for at in lines for n in range(at - CONTEXT, at + CONTEXT + 1) if 1 <= n <= len(text)})
+    near = {n for at in lines for n in range(at - CONTEXT, at + CONTEXT + 1) if 1 <= n <= len(text)}
+    for n in [*sorted(near), *sorted(near, reverse=True)]:  # no group of lines begins or ends with an empty one
+        if n in near and n not in lines and not text[n - 1].strip() and not {n - 1, n + 1} <= near:
+            near.remove(n)
+    wanted = sorted(near)
     if not wanted:
         return ""
     shown, last = [], wanted[0] - 1

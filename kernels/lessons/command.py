@@ -251,7 +251,7 @@ def trace(
     except OSError as error:
         _err.print(f"lessons: the figures cannot be written to {path} ({error.strerror}).", markup=False)
         raise typer.Exit(2) from None
-    _out.print("\n".join(words), markup=False)
+    _out.print("\n".join([*words, *tracing.judged(traced)]), markup=False)
     _out.print(f"figures: {path}", markup=False)
     raise typer.Exit(1 if traced.trace.faults() else 0)
 

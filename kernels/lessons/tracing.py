@@ -178,7 +178,7 @@ def _trace_triton(name: str, rows: int, columns: int, block_size: int | None, la
 
 
 def in_words(traced: Traced, block: int, thread: int) -> list[str]:
-    """The launch, what one thread (or program) did from its first line to its last, and what is wrong.
+    """The launch, and what one thread (or program) did from its first line to its last.
 
     Raises:
         ValueError: the launch has no such block, program or thread.
@@ -196,15 +196,18 @@ def in_words(traced: Traced, block: int, thread: int) -> list[str]:
             "both count from 0."
         )
     lines = [f"{traced.kernel}: {_count(launch.blocks, who)}{size}"]
-    if who == "block":
-        lines += trace.story(thread, block)
-    else:
-        lines += program_story(trace, block, thread if launch.threads else None)
     if len(trace.launches) > 1:
-        lines.append(f"(the first of {len(trace.launches)} launches)")
-    faults = trace.faults()
-    lines += [f"verdict: {with_explanation(fault)}" for fault in faults] or ["no verdict: nothing is wrong"]
-    return lines + [f"advice: {with_explanation(item)}" for item in trace.advice()]
+        lines[0] += f", the first of {len(trace.launches)} launches"
+    if who == "block":
+        return lines + trace.story(thread, block)
+    return lines + program_story(trace, block, thread if launch.threads else None)
+
+
+def judged(traced: Traced) -> list[str]:
+    """What is wrong with any of the accesses, and what is right and slow, a line each; `no verdict` where nothing is."""
+    lines = [f"verdict: {with_explanation(fault)}" for fault in traced.trace.faults()]
+    lines = lines or ["no verdict: nothing is wrong"]
+    return lines + [f"advice: {with_explanation(item)}" for item in traced.trace.advice()]
 
 
 def program_story(trace: Trace, program: int, thread: int | None = None) -> list[str]:
@@ -264,12 +267,20 @@ def may_write(path: Path) -> str:
 
 def as_page(traced: Traced, block: int, thread: int, root: Path) -> str:
     """The stepper, owners, sectors, banks, barriers and lanes as an HTML page that needs no other file."""
+    from kernels import figures
+
     words = in_words(traced, block, thread)
     style, script = ((root / name).read_text(encoding="utf-8") for name in (STYLE, SCRIPT))
     story = "".join(f"<li>{escape(line)}</li>" for line in words[1:])
+    verdicts = linked(figures.verdict_list(traced.trace.faults()))
+    parts = [("Step by step", _stepper(traced, block, thread, root)), ("In words", f'<ol class="story">{story}</ol>')]
+    parts.insert(0 if traced.trace.faults() else 2, ("Verdicts", verdicts))
+    if advice := traced.trace.advice():
+        parts.append(("Right, and slower than it need be", linked(figures.verdict_list(advice))))
+    parts += _figures(traced, block, thread)
     size = " × ".join(map(str, traced.shape))
     title = f"{traced.kernel}, {size}"
-    body = "\n".join(f"<h2>{escape(head)}</h2>\n{figure}" for head, figure in _figures(traced, block, thread, root))
+    body = "\n".join(f"<h2>{escape(head)}</h2>\n{figure}" for head, figure in parts)
     scheme = 'matchMedia("(prefers-color-scheme: dark)").matches?"slate":"default"'
     return f"""<!doctype html>
 <html lang="en" data-md-color-scheme="default">
@@ -292,7 +303,6 @@ ol.story {{ padding-left: 2.4em; overflow-wrap: anywhere; }}
 <main>
 <h1>{escape(title)}</h1>
 <p>{escape(words[0])}, as {escape(traced.source)} was run on the CPU, access by access.</p>
-<ol class="story">{story}</ol>
 {body}
 </main>
 <script>
@@ -302,34 +312,28 @@ ol.story {{ padding-left: 2.4em; overflow-wrap: anywhere; }}
 """
 
 
-def _figures(traced: Traced, block: int, thread: int, root: Path) -> list[tuple[str, str]]:
-    from kernels import figures
-
-    trace, threads = traced.trace, bool(traced.threads)
-    source = root / traced.source
-    text = source.read_text(encoding="utf-8") if source.is_file() else ""
-    chosen = {"thread": thread} if threads else {}
-    found = [("Step by step", _stepper(trace, block, chosen, text))]
-    owners = trace.owners("out") if any(buffer.name == "out" for buffer in trace.buffers) else None
-    if owners is not None and owners.size <= MOST_OWNERS_DRAWN:
-        everyone, who = trace.writers("out"), traced.who
-        draw = figures.ownership_grid if owners.ndim == 2 and owners.shape[0] > 1 else figures.ownership_strip
-        found.append(("Who writes what", draw(owners, label="out", who=who, everyone=everyone)))
-    if threads:
-        found += _of_the_warp(traced, block, thread // 32)
-    found.append(("Verdicts", linked(figures.verdict_list(trace.faults()))))
-    if advice := trace.advice():
-        found.append(("Right, and slower than it need be", linked(figures.verdict_list(advice))))
-    return found
-
-
-def _stepper(trace: Trace, block: int, chosen: dict[str, int], source: str) -> str:
+def _stepper(traced: Traced, block: int, thread: int, root: Path) -> str:
     from kernels.figures import stepper
 
+    source = root / traced.source
+    text = source.read_text(encoding="utf-8") if source.is_file() else ""
+    chosen = {"thread": thread} if traced.threads else {}
     try:
-        return stepper(trace, block, source=source, **chosen)
+        return stepper(traced.trace, block, source=text, **chosen)
     except ValueError as error:
         return f"<p>{escape(str(error))}</p>"
+
+
+def _figures(traced: Traced, block: int, thread: int) -> list[tuple[str, str]]:
+    from kernels import figures
+
+    trace, found = traced.trace, []
+    owners = trace.owners("out") if any(buffer.name == "out" for buffer in trace.buffers) else None
+    if owners is not None and owners.size <= MOST_OWNERS_DRAWN:
+        draw = figures.ownership_grid if owners.ndim == 2 and owners.shape[0] > 1 else figures.ownership_strip
+        picture = draw(owners, label="out", who=traced.who, everyone=trace.writers("out"))
+        found.append(("Who writes what", picture))
+    return found + (_of_the_warp(traced, block, thread // 32) if traced.threads else [])
 
 
 def _of_the_warp(traced: Traced, block: int, warp: int) -> list[tuple[str, str]]:

@@ -38,7 +38,8 @@ def test_a_thread_without_a_column_still_meets_every_barrier(page):
     assert '"start":{"thread":67,"step":0}' in html
     headings = re.findall(r"<h2>(.*?)</h2>", html)
     assert headings == [
-        "Step by step", "Who writes what", "Banks of warp 2, at its worst", "Barriers", "Lanes of warp 2", "Verdicts",
+        "Step by step", "In words", "Verdicts", "Who writes what", "Banks of warp 2, at its worst", "Barriers",
+        "Lanes of warp 2",
     ]  # fmt: skip
     for line in done.output.splitlines()[1:-2]:
         assert f"<li>{line}</li>" in html
@@ -211,7 +212,9 @@ def test_a_kernel_that_does_wrong_ends_with_one(page, monkeypatch):
     done = lessons("vector_add", "--output", str(page))
     assert done.exit_code == 1 and "verdict: Block 1, thread 1" in done.output
     assert "Explained in: docs/reference/verdicts.md#out-of-bounds" in done.output
-    assert "Explained in: docs/reference/verdicts.md#out-of-bounds" in page.read_text()
+    html = page.read_text()
+    assert "Explained in: docs/reference/verdicts.md#out-of-bounds" in html
+    assert html.index("Verdicts</h2>") < html.index("Step by step</h2>"), "what is wrong comes first"
 
 
 def test_help_says_what_ends_how():
