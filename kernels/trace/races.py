@@ -242,8 +242,8 @@ def _atomics_and_plain(good: Trace, order: Ordered | None) -> list[Fault]:
         cause = (
             "the element is set to its first value in the launch that updates it: set it before the launch"
             if does == "write"
-            else "the sum is read before all blocks have added to it: read it in a second launch, "
-            "or let the last block read it, found by a counter that is itself updated by atomics"
+            else "other blocks may still update the element when it is read: read it in a second launch; a flag or a "
+            "counter is itself read by an atomic, and whoever finds it full may read what stands behind it"
         )
         sentence = (
             f"{capital(who)} {VERBS[does]} {text} by a plain access ({shown_place(file, line)}) while {other} updates "
