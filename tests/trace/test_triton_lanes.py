@@ -118,6 +118,19 @@ def test_owners_are_warps_and_figures_draw_them(traces):
     assert trace.launches[0].who(0, 40) == "program 0, thread 40 (warp 1, lane 8)"
 
 
+def test_each_launch_has_the_layouts_that_it_was_compiled_for():
+    x, y, out = torch.randn(512), torch.zeros(512), torch.zeros(512)
+
+    def both():
+        kernels.copy[(1,)](x, y, 512, BLOCK=512, num_warps=2)
+        kernels.tuned[(1,)](y, out, 512)  # the tuner chooses eight warps
+
+    trace = with_lanes(trace_triton(both, {"x": x, "y": y, "out": out}))
+    assert torch.equal(out, x) and [launch.threads for launch in trace.launches] == [64, 256]
+    assert trace.owners("y", by="warp", launch=0).tolist() == [e // 128 % 2 for e in range(512)]
+    assert trace.owners("out", by="warp", launch=1).tolist() == [e // 64 for e in range(512)]
+
+
 def test_descriptors_are_moved_by_a_copy_engine_on_hopper(tmp_path):
     from triton.tools.tensor_descriptor import TensorDescriptor
 
