@@ -168,7 +168,7 @@
 
   class Stepper {
     constructor(figure) {
-      const data = JSON.parse(figure.querySelector("script[type='application/json']").textContent)
+      const data = JSON.parse(figure.querySelector(".kl-stepper__data").dataset.steps)
       this.figure = figure
       this.threads = data.threads
       this.who = data.who
@@ -565,7 +565,7 @@
 
   function start() {
     for (const figure of document.querySelectorAll("figure.kl-fig--stepper:not(.kl-stepper--live)"))
-      if (figure.querySelector("script[type='application/json']")) new Stepper(figure)
+      if (figure.querySelector(".kl-stepper__data")) new Stepper(figure)
   }
   if (typeof document$ !== "undefined") document$.subscribe(start) // Material: also after an instant change of page
   else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)

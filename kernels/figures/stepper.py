@@ -176,7 +176,7 @@ def _figure(
         for part in (
             f'<div class="kl-stepper__table">\n{table}\n</div>',
             _source(source, {step.line for step in steps}, run.kernel),
-            f'<script type="application/json">{_json(data)}</script>',
+            f"<div class=\"kl-stepper__data\" hidden data-steps='{_json(data)}'></div>",
         )
         if part
     )
@@ -196,9 +196,12 @@ def _described(buffer: Buffer) -> dict[str, object]:
 
 
 def _json(data: object) -> str:
-    """JSON that no parser of HTML can leave early: no `<`, `>` or `&` is in it."""
+    """JSON for an attribute in single quotes: no `<`, `>`, `&` or `'` is in it, so no parser of HTML can leave early.
+
+    It is an attribute because the theme's instant navigation runs every script element anew, data or not.
+    """
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("'", "\\u0027")
 
 
 def _table(

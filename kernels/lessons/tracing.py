@@ -204,7 +204,7 @@ def in_words(traced: Traced, block: int, thread: int) -> list[str]:
 
 
 def judged(traced: Traced) -> list[str]:
-    """What is wrong with any of the accesses, and what is right and slow, a line each; `no verdict` where nothing is."""
+    """What is wrong with any of the accesses, and what is right and slow; `no verdict` where nothing is."""
     lines = [f"verdict: {with_explanation(fault)}" for fault in traced.trace.faults()]
     lines = lines or ["no verdict: nothing is wrong"]
     return lines + [f"advice: {with_explanation(item)}" for item in traced.trace.advice()]

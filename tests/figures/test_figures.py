@@ -27,7 +27,7 @@ class Reader(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.open, self.ids, self.tags, self.words, self.classes = [], [], [], [], []
+        self.open, self.ids, self.tags, self.words, self.classes, self.steps = [], [], [], [], [], []
         self.feed(html)
         assert self.open == [], f"never closed: {self.open}"
 
@@ -37,6 +37,7 @@ class Reader(HTMLParser):
 
     def handle_startendtag(self, tag, attributes):
         self.tags.append(tag)
+        self.steps += [value for name, value in attributes if name == "data-steps"]
         self.ids += [value for name, value in attributes if name == "id"]
         self.classes += [word for name, value in attributes if name == "class" for word in value.split()]
 
