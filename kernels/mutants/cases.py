@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from kernels.mutants.model import Case, Problem
 
 SEED = 20
+FAR = 1 << 30  # elements between rows: a row number times this passes 2**31
 TRIVIAL = ("no row", "no column")
 
 
@@ -71,10 +73,18 @@ def softmax_cuda(a_thread_a_row: bool = False) -> tuple[Case, ...]:
         call = [x, out, rows, columns, *strides]
         return Problem({"x": x, "out": out}, call, {"out": _softmax(scores)}, *_softmax_tolerance("float32", columns))
 
+    def far_rows() -> Problem:
+        scores = _rows(3, 8, 0.0)
+        x, out = _sparse(3, 8, FAR), np.full_like(scores, np.nan)
+        x[...] = scores
+        call = [x, out, 3, 8, FAR, 8]
+        return Problem({"x": x, "out": out}, call, {"out": _softmax(scores)}, *_softmax_tolerance("float32", 8))
+
     plain = {
         name: (partial(make, values, x_padding, out_padding), reason)
         for name, (values, x_padding, out_padding, reason) in _softmax_cases(1028).items()
     }
+    plain["far rows"] = (far_rows, "rows 2^30 elements apart: the third begins at 2^31")
     plain["shifted base"] = (partial(make, partial(_rows, 2, 64), shift=1), "x begins one element into its memory")
     if a_thread_a_row:
         plain["many rows"] = (partial(make, partial(_rows, 300, 5)), "more rows than a block has threads")
@@ -103,12 +113,27 @@ def softmax_triton(path: str, block: int | None = None) -> tuple[Case, ...]:
         expected = {"out": _softmax(scores.float().numpy())}
         return Problem({"x": x, "out": out}, call, expected, *_softmax_tolerance(dtype, scores.shape[1]))
 
+    def far_rows() -> Problem:
+        import torch
+
+        values = torch.from_numpy(_rows(3, 8, 0.0)).bfloat16()
+        x = torch.from_numpy(_sparse(3, 8, FAR, np.int16)).view(torch.bfloat16)
+        x.copy_(values)
+        out = torch.full((3, 8), float("nan"), dtype=x.dtype)
+
+        def call(module: Any, given: dict[str, Any]) -> None:
+            module.launch_softmax(given["x"], given["out"], path=path, block=block)
+
+        expected = {"out": _softmax(values.float().numpy())}
+        return Problem({"x": x, "out": out}, call, expected, *_softmax_tolerance("bfloat16", 8))
+
     made = {
         name: (partial(make, values, x_padding, out_padding), reason)
         for name, (values, x_padding, out_padding, reason) in _softmax_cases(300).items()
     }
     rows = partial(_rows, 3, 40)
     made["transposed"] = (partial(make, rows, flip=True), "columns lie a stride apart")
+    made["far rows"] = (far_rows, "rows 2^30 elements apart: the third begins at 2^31")
     made["float16"] = (partial(make, rows, 3, 1, "float16"), "half precision, padded rows")
     made["bfloat16"] = (partial(make, rows, dtype="bfloat16"), "bfloat16")
     if path == "block":
@@ -172,6 +197,15 @@ def padded(values: np.ndarray, padding: int, shift: int = 0) -> np.ndarray:
     view = memory[shift:].reshape(rows, columns + padding)[:, :columns]
     view[...] = values
     return view
+
+
+def _sparse(rows: int, columns: int, stride: int, dtype: type = np.float32) -> np.ndarray:
+    """Rows `stride` items apart, in memory that is reserved and not filled: only the pages that are touched exist."""
+    itemsize = np.dtype(dtype).itemsize
+    size = ((rows - 1) * stride + columns) * itemsize
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    memory = mmap.mmap(-1, size, flags=flags)
+    return np.ndarray((rows, columns), dtype, memory, 0, (stride * itemsize, itemsize))
 
 
 def _padded_tensor(torch: Any, values: Any, padding: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,6 +12,7 @@ import numpy as np
 
 GUARD_BYTES = 64 * 1024
 ALIGNMENT = 256  # of every GPU allocation
+SPARSE_BYTES = 1 << 28  # a span beyond this is reserved and not filled: rows far apart, offsets past 2**31
 _INTEGERS = {"i": (ctypes.c_int32, -(2**31), 2**31), "I": (ctypes.c_uint32, 0, 2**32)} | {
     "l": (ctypes.c_int64, -(2**63), 2**63),
     "L": (ctypes.c_uint64, 0, 2**64),
@@ -35,17 +37,28 @@ class DeviceBuffer:
     shift: int
 
     def copy_in(self) -> None:
-        ctypes.memmove(self.start, self.owner.ctypes.data, self.span)
+        if self.span > SPARSE_BYTES:
+            np.copyto(self._view(), self.owner)
+        else:
+            ctypes.memmove(self.start, self.owner.ctypes.data, self.span)
 
     def copy_out(self) -> None:
-        if self.writable:
+        if self.writable and self.span > SPARSE_BYTES:
+            np.copyto(self.owner, self._view())
+        elif self.writable:
             ctypes.memmove(self.owner.ctypes.data, self.start, self.span)
+
+    def _view(self) -> np.ndarray:
+        """The elements in the kernel's memory, with the owner's shape and strides."""
+        offset = self.start - self.memory.ctypes.data
+        return np.ndarray(self.owner.shape, self.owner.dtype, self.memory.data, offset, self.owner.strides)
 
 
 def make_buffer(name: str, array: np.ndarray, writable: bool) -> DeviceBuffer:
     """A copy of `array` with a guard band of NaN (all bits set) on both sides.
 
-    Rows may be padded: a view is copied with the padding between its elements, which kernels must not touch. ValueError
+    Rows may be padded: a view is copied with the padding between its elements, which kernels must not touch. Where it
+    spans more than SPARSE_BYTES, only the elements are copied, and pages that nobody touches cost no memory. ValueError
     for a negative stride or a stride that is no whole number of items.
     """
     strides = [stride for stride, size in zip(array.strides, array.shape) if size > 1]
@@ -61,12 +74,22 @@ def make_buffer(name: str, array: np.ndarray, writable: bool) -> DeviceBuffer:
     while isinstance(root.base, np.ndarray):
         root = root.base
     shift = (array.ctypes.data - root.ctypes.data) % ALIGNMENT
-    memory = np.full(span + 2 * GUARD_BYTES + 2 * ALIGNMENT, 0xFF, np.uint8)
+    memory = _memory(span + 2 * GUARD_BYTES + 2 * ALIGNMENT)
     start = memory.ctypes.data + GUARD_BYTES
     start += -start % ALIGNMENT + shift
     buffer = DeviceBuffer(name, array, writable, memory, start, span, shift)
     buffer.copy_in()
     return buffer
+
+
+def _memory(size: int) -> np.ndarray:
+    """`size` bytes with all bits set; of a large piece only both ends, for about as much as the guard bands take."""
+    if size <= SPARSE_BYTES:
+        return np.full(size, 0xFF, np.uint8)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    memory = np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
+    memory[:GUARD_BYTES] = memory[-GUARD_BYTES:] = 0xFF
+    return memory
 
 
 def scalar(name: str, letter: str, value: object) -> ctypes._SimpleCData:

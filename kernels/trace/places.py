@@ -58,11 +58,18 @@ class Buffer:
         return offsets
 
     @cached_property
-    def _mapped(self) -> np.ndarray:
-        """Flat index of the view for every item of the extent, -1 in the padding."""
-        mapped = np.full(self.extent, -1, np.int64)
-        mapped[self.offsets.reshape(-1)] = np.arange(self.count)
-        return mapped
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The elements in ascending order, and the flat index of each: as long as the view, not as its extent."""
+        flat = self.offsets.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        return flat[order], order
+
+    def _flat(self, elements: np.ndarray) -> np.ndarray:
+        """Flat index of the view for each element, -1 where the view has none."""
+        known, order = self._sorted
+        place = np.searchsorted(known, elements, side="right") - 1
+        found = (place >= 0) & (known[place] == elements) if len(known) else np.zeros(np.shape(elements), bool)
+        return np.where(found, order[place] if len(known) else -1, -1)
 
     def holds(self, elements: np.ndarray) -> np.ndarray:
         """Which of these elements belong to the view: False outside and in the padding between rows."""
@@ -70,12 +77,12 @@ class Buffer:
         inside = (elements >= 0) & (elements < self.extent)
         if self.extent == self.count or not inside.any():
             return inside
-        inside[inside] = self._mapped[elements[inside]] >= 0
+        inside[inside] = self._flat(elements[inside]) >= 0
         return inside
 
     def index(self, element: int) -> tuple[int, ...] | None:
         """The index of an element, or None where the view has no such element."""
-        if not (0 <= element < self.extent) or (flat := int(self._mapped[element])) < 0:
+        if not (0 <= element < self.extent) or (flat := int(self._flat(np.array([element]))[0])) < 0:
             return None
         return tuple(int(i) for i in np.unravel_index(flat, self.shape))
 
