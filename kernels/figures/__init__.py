@@ -3,6 +3,7 @@
 from kernels.figures.banks import bank_figure, bank_tile
 from kernels.figures.charts import bar_chart, line_chart
 from kernels.figures.divergence import divergence_figure
+from kernels.figures.ground_truth import access_table, counter_table, reason_table
 from kernels.figures.html import Markup, data_table, figure
 from kernels.figures.mutants import mutant_list, rewrite_list, verdict_summary
 from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
@@ -15,10 +16,12 @@ __all__ = [
     "MASKED",
     "NOBODY",
     "Markup",
+    "access_table",
     "bank_figure",
     "bank_tile",
     "bar_chart",
     "compile_table",
+    "counter_table",
     "data_table",
     "divergence_figure",
     "figure",
@@ -26,6 +29,7 @@ __all__ = [
     "mutant_list",
     "ownership_grid",
     "ownership_strip",
+    "reason_table",
     "request_figure",
     "result_table",
     "rewrite_list",

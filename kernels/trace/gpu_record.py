@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 FOLDER = "results/h200/gpu_trace"
-COMMAND = "scripts/gpu_trace.py"
+COMMAND, COUNTERS_COMMAND = "scripts/gpu_trace.py", "scripts/gpu_counters.py"
 
 
 class RecordError(ValueError):
@@ -166,12 +166,25 @@ def records(folder: Path | None = None) -> Iterator[Record]:
 def find_case(found: Mapping[str, Record], kernel: str, shape: Mapping[str, int]) -> Case:
     """The case of one kernel and shape. RecordError, with the command that records it, where there is none."""
     cases = found[kernel].cases if kernel in found else []
+    return _of_shape(cases, kernel, shape, COMMAND)
+
+
+def find_counters(found: Counters, kernel: str, shape: Mapping[str, int]) -> CounterCase:
+    """The counters of one kernel and shape, of today's source. RecordError, with the command, where there are none."""
+    case = _of_shape([case for case in found.cases if case.kernel == kernel], kernel, shape, COUNTERS_COMMAND)
+    old = stale(kernel, case.source, case.source_hash, COUNTERS_COMMAND)
+    if old is not None:
+        raise RecordError(old)
+    return case
+
+
+def _of_shape(cases: list, kernel: str, shape: Mapping[str, int], command: str):
     for case in cases:
         if case.shape == shape:
             return case
     words = ", ".join(f"{name} {value}" for name, value in shape.items())
     what = f"for {words}" if cases else "at all"
-    raise RecordError(f"there is no record of {kernel} {what}; on a machine with a GPU, run: python {COMMAND}")
+    raise RecordError(f"there is no record of {kernel} {what}; on a machine with a GPU, run: python {command}")
 
 
 def counters(folder: Path | None = None) -> Counters | None:

@@ -17,8 +17,9 @@ from kernels.trace.model import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kernels.trace.counters import Apart
     from kernels.trace.cuda_result import CudaTrace
-    from kernels.trace.gpu_record import Case
+    from kernels.trace.gpu_record import Case, Origin
     from kernels.trace.model import Trace
 
 Key = tuple[str, str, str]  # space, buffer, what
@@ -82,6 +83,68 @@ def host_trace(source: str, kernel: str, shape: Mapping[str, int]) -> CudaTrace:
         x = np.random.default_rng(0).standard_normal(rows * x_stride, dtype=np.float32)
         arguments = [x, np.full(height * out_stride, np.nan, np.float32), *sizes]
     return trace_cuda_launcher(f"launch_{kernel}", arguments, source=source)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One recorded launch beside the host's trace of it.
+
+    counts: accesses for each ("global" or "shared", "read" or "write"). mismatches: where the accesses differ. traced,
+    counted: the numbers of `kernels.trace.counters.METRICS` from the trace and from the hardware. apart: where those
+    differ. accesses_from, counters_from: which GPU, when, with what.
+    """
+
+    kernel: str
+    shape: dict[str, int]
+    counts: dict[tuple[str, str], int]
+    mismatches: list[Mismatch]
+    traced: dict[str, int]
+    counted: dict[str, int | None]
+    apart: list[Apart]
+    accesses_from: Origin
+    counters_from: Origin
+
+
+def compare_all() -> list[Compared]:
+    """Every recorded launch, traced on the host and held against the record and the counters; in name order.
+
+    RecordError where nothing is recorded, or a kernel changed since; the message names the command that records.
+    """
+    from kernels.trace import gpu_record
+    from kernels.trace.counters import apart, derive
+
+    records, counters, found = list(gpu_record.records()), gpu_record.counters(), []
+    if not records or counters is None:
+        raise gpu_record.RecordError(
+            f"there are no records in {gpu_record.FOLDER}; on a machine with a GPU, run: python {gpu_record.COMMAND}, "
+            "and then: python scripts/gpu_counters.py"
+        )
+    for record in records:
+        old = gpu_record.stale(record.kernel, record.source, record.source_hash)
+        if old is not None:
+            raise gpu_record.RecordError(old)
+        for case in record.cases:
+            counted = gpu_record.find_counters(counters, record.kernel, case.shape)
+            trace = host_trace(record.source.partition(":")[0], record.kernel, case.shape)
+            counts: dict[tuple[str, str], int] = {}
+            for group in case.groups:
+                key = group.space, group.what
+                counts[key] = counts.get(key, 0) + group.accesses
+            traced = derive(trace)
+            found.append(
+                Compared(
+                    kernel=record.kernel,
+                    shape=case.shape,
+                    counts=counts,
+                    mismatches=compare(record.kernel, case.shape, accesses(trace), recorded(case)),
+                    traced=traced,
+                    counted=counted.values,
+                    apart=apart(record.kernel, case.shape, traced, counted.values),
+                    accesses_from=record.origin,
+                    counters_from=counters.origin,
+                )
+            )
+    return found
 
 
 def accesses(trace: Trace) -> dict[Key, np.ndarray]:

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from gpu_play import launchers, shapes_of
+from msgspec.structs import replace
 
 from kernels.trace import gpu_record
 from kernels.trace.counters import (
@@ -17,7 +18,7 @@ from kernels.trace.counters import (
     unlisted,
 )
 from kernels.trace.cuda import why_not
-from kernels.trace.gpu_record import find_case
+from kernels.trace.gpu_record import RecordError, find_case, find_counters
 from kernels.trace.ground_truth import host_trace
 from kernels.trace.model import READ, WRITE, Buffer, Launch, Recorder
 from kernels.trace.requests import requests
@@ -121,8 +122,13 @@ def test_every_kernel_and_shape_was_counted_with_todays_counters():
 
 
 def test_counters_belong_to_todays_kernels():
-    for case in COUNTED.cases:
-        assert gpu_record.stale(case.kernel, case.source, case.source_hash, "scripts/gpu_counters.py") is None
+    for kernel, shape in EVERY:
+        find_counters(COUNTED, kernel, shape)
+    with pytest.raises(RecordError, match=r"record of vector_add for n 258; .* run: python scripts/gpu_counters.py"):
+        find_counters(COUNTED, "vector_add", {"n": 258})
+    changed = replace(COUNTED, cases=[replace(case, source_hash="0" * 16) for case in COUNTED.cases])
+    with pytest.raises(RecordError, match=r"has changed since a GPU ran it; .* run: python scripts/gpu_counters.py"):
+        find_counters(changed, "vector_add", {"n": 257})
 
 
 def test_vector_add_on_257_elements_is_what_was_known_before():
@@ -145,7 +151,7 @@ def test_each_listed_counter_is_of_a_kernel_that_there_is():
 def test_lanes_grouped_as_the_compiled_code_groups_them_leave_no_difference(kernel, shape):
     """The reason that the table gives, held against the instructions at which the GPU's lanes really were."""
     grouped = find_case(RECORDS, kernel, shape).by_instruction
-    counted = next(case.values for case in COUNTED.cases if (case.kernel, case.shape) == (kernel, shape))
+    counted = find_counters(COUNTED, kernel, shape).values
     assert grouped == {name: counted[name] for name in BY_INSTRUCTION}
 
 
