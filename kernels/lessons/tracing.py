@@ -3,6 +3,7 @@ all of them, and a page with the figures that needs no other file."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from dataclasses import dataclass
@@ -104,14 +105,18 @@ def _launchers() -> dict[str, tuple[str, list[tuple[str, str]]]]:
 
 
 def _operators() -> list[str]:
+    """The Triton operators that the registry names; read and not imported, since that would import Triton."""
     from importlib.util import find_spec
 
-    if find_spec("triton") is None or find_spec("torch") is None:
-        return []
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton decides when it is imported
-    from kernels.ops.registry import NAMES
+    from kernels.sources import project_root
 
-    return list(NAMES)
+    path = project_root() / "kernels/ops/registry.py"
+    if find_spec("triton") is None or find_spec("torch") is None or not path.is_file():
+        return []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "NAMES":
+            return list(ast.literal_eval(node.value))
+    return []
 
 
 def _trace_cuda(kernel: str, file: str, parameters: list[tuple[str, str]], rows: int, columns: int) -> Traced:
@@ -149,6 +154,7 @@ def _trace_triton(name: str, rows: int, columns: int, block_size: int | None, la
     import importlib
     import inspect
 
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton decides when it is imported
     import torch
 
     from kernels.ops.registry import get

@@ -136,6 +136,16 @@ def test_a_thread_of_a_triton_program_is_the_compilers(tmp_path):
     assert "masked off: threads 1–127 → x[258]–x[510], in steps of 2" in html
 
 
+def test_operators_are_listed_without_importing_triton(tmp_path):
+    pytest.importorskip("triton")
+    code = "import sys; from kernels.lessons.tracing import _operators; print(_operators(), 'triton' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.startswith("['add', 'softmax'") and done.stdout.endswith(" False\n"), done.stderr
+
+
 def test_elements_in_words():
     x = Buffer("x", 4, (40,))
     assert tracing._elements(x, [3]) == "x[3]"
