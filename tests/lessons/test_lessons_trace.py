@@ -143,7 +143,9 @@ def test_operators_are_listed_without_importing_triton(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
-    assert done.stdout.startswith("['add', 'softmax'") and done.stdout.endswith(" False\n"), done.stderr
+    assert done.stdout.startswith("['add', ") and "'softmax'" in done.stdout and done.stdout.endswith(" False\n"), (
+        done.stderr
+    )
 
 
 def test_elements_in_words():
