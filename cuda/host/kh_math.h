@@ -4,7 +4,9 @@
 KH_INLINE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 KH_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }
 KH_INLINE float __expf(float x) { return expf(x); }
+#ifndef __APPLE__
 KH_INLINE float __exp10f(float x) { return powf(10.0f, x); }
+#endif
 KH_INLINE float __logf(float x) { return logf(x); }
 KH_INLINE float __log2f(float x) { return log2f(x); }
 KH_INLINE float __sinf(float x) { return sinf(x); }
@@ -25,7 +27,9 @@ KH_INLINE double __ddiv_rn(double x, double y) { return x / y; }
 KH_INLINE double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 KH_INLINE float __log10f(float x) { return log10f(x); }
 KH_INLINE float __tanf(float x) { return tanf(x); }
+#ifndef __APPLE__  // whose C library has it
 KH_INLINE void __sincosf(float x, float* s, float* c) { *s = sinf(x), *c = cosf(x); }
+#endif
 KH_INLINE float fdividef(float x, float y) { return x / y; }
 KH_INLINE float __frcp_rn(float x) { return 1.0f / x; }
 KH_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }

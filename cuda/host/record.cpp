@@ -1,6 +1,5 @@
 // The compiler's -fsanitize=thread calls one of these functions before every memory access that is not to a register
 // or to a private local. The real run-time library is never linked: these definitions write the access down instead.
-#include <link.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -94,7 +93,9 @@ int find_region(std::uintptr_t address) {
 void* reserve(std::size_t bytes) {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
+#ifdef MADV_HUGEPAGE
     madvise(memory, bytes, MADV_HUGEPAGE);  // only as much as is written takes memory, in larger steps where it can
+#endif
     return memory;
 }
 
@@ -103,23 +104,6 @@ void forget() {
     if (turns) munmap(turns, event_limit * sizeof(Turn));
     events = next = end = nullptr;
     turns = next_turn = nullptr;
-}
-
-int note_module(dl_phdr_info* info, std::size_t, void*) {
-    const auto own = reinterpret_cast<std::uintptr_t>(&note_module);
-    std::uintptr_t low = ~std::uintptr_t(0), high = 0;
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const auto& part = info->dlpi_phdr[i];
-        if (part.p_type != PT_LOAD) continue;
-        const std::uintptr_t start = info->dlpi_addr + part.p_vaddr;
-        if (start < low) low = start;
-        if (start + part.p_memsz > high) high = start + part.p_memsz;
-    }
-    if (own < low || own >= high) return 0;
-    runtime.library = info->dlpi_addr;
-    runtime.library_low = low;
-    runtime.library_high = high;
-    return 1;
 }
 
 }  // namespace
@@ -194,7 +178,7 @@ static inline __attribute__((always_inline)) void record_aligned(std::uintptr_t 
 using namespace kh;
 
 PUBLIC int kh_begin(std::uint64_t limit, int keep, double cpu_seconds) {
-    if (!runtime.library) dl_iterate_phdr(note_module, nullptr);
+    if (!runtime.library) find_module();
     region_count = 0;
     std::memset(regions, 0, sizeof regions);
     std::memset(region_of_site, 0, sizeof region_of_site);

@@ -302,6 +302,15 @@ extern "C" HIDDEN void __assert_fail(const char* expression, const char* file, u
     std::abort();
 }
 
+#ifdef __APPLE__
+extern "C" HIDDEN void __assert_rtn(const char* function, const char* file, int line, const char* expression) {
+    std::snprintf(assertion, sizeof assertion, "%s", expression);
+    stop(kAssert, place(CALLER));
+    std::fprintf(stderr, "%s:%d: %s: assertion `%s` failed\n", file, line, function, expression);
+    std::abort();
+}
+#endif
+
 extern "C" HIDDEN void kh_trap() {
     assertion[0] = 0;
     stop(kAssert, place(__builtin_return_address(0)));

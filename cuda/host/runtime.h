@@ -115,6 +115,7 @@ void record(std::uintptr_t address, std::size_t size, Kind kind, const void* ret
 void record_step(Kind kind, std::uint32_t pc, std::size_t size = 0);
 bool release_active(int first, int last);  // threads of a warp that wait in __activemask
 bool is_built_in(std::uintptr_t address);  // part of threadIdx, blockIdx, blockDim or gridDim
+void find_module();   // sets runtime.library and what belongs to it
 void reset_copies();  // when a block begins
 bool has_copies(int thread);
 void end_copies();  // those that the running thread has not waited for

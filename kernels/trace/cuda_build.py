@@ -39,8 +39,10 @@ _KERNELS_CLANG = (
     "-mllvm",
     "-tsan-instrument-read-before-write=1",
 )
-_WINDOWS = "the traced host build of CUDA kernels runs on Linux; on Windows use it inside WSL (`wsl --install`)"
-_ELSEWHERE = "the traced host build of CUDA kernels runs on Linux only so far; this is {}"
+_WINDOWS = (
+    "the traced host build of CUDA kernels runs on Linux and macOS; on Windows use it inside WSL (`wsl --install`)"
+)
+_ELSEWHERE = "the traced host build of CUDA kernels runs on Linux and macOS; this is {}"
 
 
 class HostCompilerMissing(RuntimeError):
@@ -90,7 +92,7 @@ def host_compiler() -> HostCompiler:
     """The C++ compiler to use: `CXX` if set, else g++, else clang++. Raises HostCompilerMissing or Unavailable."""
     if sys.platform == "win32":
         raise Unavailable(_WINDOWS)
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith(("linux", "darwin")):
         raise Unavailable(_ELSEWHERE.format(sys.platform))
     return _describe(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
 
@@ -203,6 +205,10 @@ def build(
             _run([compiler.path, *flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
             objects = [str(folder / item) for item in runtime]
             _run([compiler.path, "kernels.o", *objects, *_link_flags(True), "-o", "library.so"], work)
+            if sys.platform == "darwin":  # the linker leaves the lines in the object file, which is deleted
+                _run(["dsymutil", "library.so", "-o", "lines.dSYM"], work)
+                shutil.rmtree(folder / f"{key}.so.dSYM", ignore_errors=True)
+                (work / "lines.dSYM").replace(folder / f"{key}.so.dSYM")
             (work / "library.so").replace(library)
     (folder / f"{key}.lock").unlink(missing_ok=True)
     return library

@@ -8,9 +8,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -106,10 +108,12 @@ class Symbol:
 
 
 def read_symbols(library: Path) -> list[Symbol]:
-    """Variables in the symbol table of a 64-bit ELF file."""
+    """Variables in the symbol table of a 64-bit ELF or Mach-O file."""
     data = library.read_bytes()
+    if data[:4] == b"\xcf\xfa\xed\xfe":
+        return _mach_symbols(data)
     if data[:5] != b"\x7fELF\x02":
-        raise ValueError(f"{library.name} is not a 64-bit ELF file")
+        raise ValueError(f"{library.name} is neither a 64-bit ELF nor a 64-bit Mach-O file")
     (sections,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", data, sections + i * size) for i in range(count)]
@@ -123,6 +127,42 @@ def read_symbols(library: Path) -> list[Symbol]:
             if info & 15 in (1, 6) and section:  # STT_OBJECT, STT_TLS
                 end = data.index(b"\0", names + name)
                 found.append(Symbol(data[names + name : end].decode(), value, extent, info & 15 == 6))
+    return found
+
+
+def _mach_symbols(data: bytes) -> list[Symbol]:
+    """A Mach-O symbol has no size: it ends where the next one, or its section, begins. Thread-locals have their first
+    values under `name$tlv$init`; a thread's block is a copy of these, so differences of addresses hold there, too."""
+    (commands,) = struct.unpack_from("<I", data, 16)
+    position, sections, table = 32, [], None
+    for _ in range(commands):
+        command, size = struct.unpack_from("<II", data, position)
+        if command == 0x19:  # LC_SEGMENT_64
+            (count,) = struct.unpack_from("<I", data, position + 64)
+            for at in range(position + 72, position + 72 + 80 * count, 80):
+                name = data[at : at + 16].rstrip(b"\0").decode()
+                sections.append((name, *struct.unpack_from("<QQ", data, at + 32)))
+        elif command == 0x2:  # LC_SYMTAB
+            table = struct.unpack_from("<IIII", data, position + 8)
+        position += size
+    if table is None:
+        return []
+    start, count, strings, _ = table
+    entries = []
+    for at in range(start, start + 16 * count, 16):
+        name, kind, section, _, value = struct.unpack_from("<IBBHQ", data, at)
+        if kind & 0xE0 or kind & 0x0E != 0x0E or not 0 < section <= len(sections):  # of a debugger, or not in a section
+            continue
+        end = data.index(b"\0", strings + name)
+        text = data[strings + name : end].decode().removeprefix("_")
+        if sections[section - 1][0] in ("__data", "__bss", "__common", "__const", "__thread_data", "__thread_bss"):
+            entries.append((section, value, text))
+    found = []
+    for section, value, text in entries:
+        name, first, length = sections[section - 1]
+        later = [other for number, other, _ in entries if number == section and other > value]
+        size = min([*later, first + length]) - value
+        found.append(Symbol(text.removesuffix("$tlv$init"), value, size, name.startswith("__thread")))
     return found
 
 
@@ -254,6 +294,8 @@ def _write_lines(file: Path, lines: dict[int, int]) -> None:
 
 def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:
     """Asks for the chain of inlined calls at each address and takes the innermost one that is in the source."""
+    if sys.platform == "darwin":
+        return _resolve_by_atos(library, shown, places)
     tool = shutil.which("addr2line") or shutil.which("llvm-addr2line")
     if tool is None:
         raise RuntimeError(
@@ -273,4 +315,20 @@ def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:
                 file, _, line = text.partition(" ")[0].rpartition(":")
                 if file.endswith(shown) and line.isdigit():
                     found[place] = int(line)
+    return found
+
+
+def _resolve_by_atos(library: str, shown: str, places: list[int]) -> dict[int, int]:
+    """The same on macOS: `atos` prints the inlined frames of an address, innermost first, and then an empty line."""
+    found = dict.fromkeys(places, 0)
+    debug = f"{library}.dSYM/Contents/Resources/DWARF/{Path(library).name}"
+    for first in range(0, len(places), 500):
+        some = places[first : first + 500]
+        command = ["atos", "-i", "-fullPath", "-o", debug, "-l", "0x0", *(hex(place - 1) for place in some)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        for place, frames in zip(some, done.stdout.strip().split("\n\n")):
+            for frame in frames.splitlines():
+                if (match := re.search(r"\(([^()]+):(\d+)\)\s*$", frame)) and match[1].endswith(shown):
+                    found[place] = int(match[2])
+                    break
     return found
