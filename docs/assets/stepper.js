@@ -338,7 +338,7 @@
       const me = this.person(), whole = this.threads
       if (step.kind === BARRIER) {
         const all = step.on.size
-        const arrive = all === whole ? `all ${whole} threads arrive` : `only ${all} of ${whole} threads arrive, and it waits for ever`
+        const arrive = all === whole ? `all ${whole} threads arrive` : `only ${all} of ${whole} threads arrive${mine ? ", and it waits for ever" : ""}`
         return `${head}${capital(me)} ${mine ? "waits" : "is not"} at barrier ${step.interval + 1}: ${arrive}.`
       }
       const warp = this.members(step.on)

@@ -21,9 +21,9 @@ def record(recorder: Recorder, line: int, what: int, buffer: int, threads, eleme
     )  # fmt: skip
 
 
-def cuda_trace(name: str = "x") -> Trace:
+def cuda_trace(name: str = "x", arrive: int = 96) -> Trace:
     """96 threads: a strided load, a store down a column of a tile, a barrier, a load by 40 threads, an atomic, and one
-    store past the end."""
+    store past the end. `arrive` threads reach the barrier."""
     recorder = Recorder()
     recorder.launch(Launch("k", (1, 1, 1), (96, 1, 1), "cuda"))
     recorder.buffer(Buffer(name, 4, (1000,)))
@@ -36,9 +36,10 @@ def cuda_trace(name: str = "x") -> Trace:
     record(recorder, 41, ATOMIC, 1, who, who * 0, interval=1)
     record(recorder, 42, WRITE, 2, who, who + 1, interval=1)
     trace = recorder.trace()
+    few, zero = who[:arrive], np.zeros(arrive, int)
     columns = {
-        "launch": np.zeros(96, int), "block": np.zeros(96, int), "thread": who, "interval": np.zeros(96, int),
-        "what": np.full(96, 3), "site": np.full(96, trace.sites.index(("k.cu", 11))), "sequence": np.full(96, 1),
+        "launch": zero, "block": zero, "thread": few, "interval": zero, "what": zero + 3, "sequence": zero + 1,
+        "site": zero + trace.sites.index(("k.cu", 11)),
     }  # fmt: skip
     object.__setattr__(trace, "steps", columns)
     return trace

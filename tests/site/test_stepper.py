@@ -97,6 +97,14 @@ def test_barriers_idle_threads_and_accesses_outside_are_told(look):
         assert page.locator(".kl-stepper__outside").inner_text() == "1 access out of bounds"
 
 
+def test_a_barrier_that_not_all_reach_says_so(look):
+    with look(page_of(stepper(cuda_trace(arrive=33)))) as page:
+        move(page, step=2, thread=32)
+        assert words(page).endswith("waits at barrier 1: only 33 of 96 threads arrive, and it waits for ever.")
+        move(page, thread=33)
+        assert words(page).endswith("is not at barrier 1: only 33 of 96 threads arrive.")
+
+
 @pytest.mark.parametrize("warp", [0, 1, 2])
 def test_costs_in_words_are_those_that_the_trace_counts(look, warp):
     requests = requests_of(cuda_trace(), warp)
