@@ -19,7 +19,7 @@ from kernels.trace.counters import (
 )
 from kernels.trace.cuda import why_not
 from kernels.trace.gpu_record import RecordError, find_case, find_counters
-from kernels.trace.ground_truth import host_trace
+from kernels.trace.ground_truth import compare_all, host_trace
 from kernels.trace.model import READ, WRITE, Buffer, Launch, Recorder
 from kernels.trace.requests import requests
 
@@ -108,11 +108,9 @@ EVERY = [(kernel, shape) for kernel in sorted(launchers()) for shape in shapes_o
 @cache
 def disagreements():
     """Where the source's trace and the hardware's counters disagree, over every kernel and shape."""
-    found = []
-    for case in COUNTED.cases:
-        trace = host_trace(launchers()[case.kernel], case.kernel, case.shape)
-        found += apart(case.kernel, case.shape, derive(trace), case.values)
-    return found
+    launches = compare_all()
+    assert [(launch.kernel, launch.shape) for launch in launches] == EVERY
+    return [one for launch in launches for one in launch.apart]
 
 
 def test_every_kernel_and_shape_was_counted_with_todays_counters():

@@ -10,7 +10,7 @@ from kernels.sources import Sources
 from kernels.trace import gpu_record, ground_truth
 from kernels.trace.cuda import why_not
 from kernels.trace.gpu_record import RecordError, find_case
-from kernels.trace.ground_truth import Difference, accesses, compare, host_trace, recorded, unlisted
+from kernels.trace.ground_truth import Difference, accesses, compare, compare_all, host_trace, recorded, unlisted
 
 traced = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 RECORDS = {record.kernel: record for record in gpu_record.records()}
@@ -184,6 +184,27 @@ def test_a_case_without_a_record_is_an_error_that_names_the_command():
         find_case(RECORDS, "softmax_row", SMALL)
     with pytest.raises(RecordError, match=f"no record of vector_add for n 258; {run}"):
         find_case(RECORDS, "vector_add", {"n": 258})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "FOLDER",
+            "results/nowhere",
+            "no records in results/nowhere; on a machine with a GPU, run: python scripts/gpu_t",
+        ),
+        (
+            "stale",
+            lambda kernel, *more: f"{kernel} has changed" if len(more) == 2 else None,
+            "^copy_columns has changed$",
+        ),
+    ],
+)
+def test_nothing_is_compared_with_records_that_are_missing_or_old(name, value, words, monkeypatch):
+    monkeypatch.setattr(gpu_record, name, value)
+    with pytest.raises(RecordError, match=words):
+        compare_all()
 
 
 def without_one(rows):
