@@ -34,13 +34,14 @@ def skip_without(name):
 
 @pytest.fixture(scope="module")
 def judgements():
-    """All judgements of a language by name, made when first asked for."""
+    """All judgements of a language by name, made when first asked for; the subjects as they are among them."""
     made = {}
+    unchanged = [Mutant(f"as it is: {name}", name, "Nothing.", "Right.", ()) for name in SUBJECTS]
 
     def of(name):
         skip_without(name)
         if name not in made:
-            chosen = [mutant for mutant in catalogue() if language(mutant) == name]
+            chosen = [mutant for mutant in (*catalogue(), *unchanged) if language(mutant) == name]
             made[name] = {judgement.mutant.name: judgement for judgement in judge(chosen, SUBJECTS)}
         return made[name]
 
@@ -81,10 +82,8 @@ def test_a_verdict_names_its_place_in_the_source(name, judgements):
 
 
 @by_subject
-def test_the_subjects_themselves_are_not_accused(name):
-    skip_without(SUBJECTS[name].language)
-    as_it_is = Mutant("as-it-is", name, "Nothing.", "Right.", ())
-    (judgement,) = judge([as_it_is], SUBJECTS)
+def test_the_subjects_themselves_are_not_accused(name, judgements):
+    judgement = judgements(SUBJECTS[name].language)[f"as it is: {name}"]
     assert not judgement.caught, sentences(judgement)
     assert len(judgement.passed) == sum(not case.trivial for case in SUBJECTS[name].cases)
 
