@@ -302,6 +302,12 @@ extern "C" HIDDEN void __assert_fail(const char* expression, const char* file, u
     std::abort();
 }
 
+extern "C" HIDDEN void kh_exit(int status) {
+    if (runtime.failure.stop) abandon_launcher();
+    leave_launcher(kExit, CALLER, status);
+    std::exit(status);
+}
+
 #ifdef __APPLE__
 extern "C" HIDDEN void __assert_rtn(const char* function, const char* file, int line, const char* expression) {
     std::snprintf(assertion, sizeof assertion, "%s", expression);

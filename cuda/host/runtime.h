@@ -35,6 +35,7 @@ enum Stop : std::int32_t {
     kHeapFull,          // malloc or new in a kernel
     kTooManyAllocations,  // by the launcher, as the next: launch -1
     kTooManyLaunches,
+    kExit,  // the launcher called exit()
 };
 
 // Memory that kernels may touch. [low, high) includes the guard bands, [base, base + size) is the buffer itself.

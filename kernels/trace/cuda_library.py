@@ -62,6 +62,7 @@ LANE_FAULT = np.dtype(
 STOPS = (
     "", "barrier", "warp", "mask", "wild", "misaligned", "too-long", "too-many-events", "stack-overflow", "crash",
     "assertion", "out-of-memory", "out-of-memory", "too-long",
+    "assertion",
 )  # fmt: skip
 READY, RETURNED, AT_BARRIER, AT_WARP_OP = range(4)
 BARRIER, WARP_OP, FENCE, COMPARE_AND_SWAP, COPY_BEGIN, COPY_END = (

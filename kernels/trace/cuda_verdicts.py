@@ -242,6 +242,9 @@ def _launcher(stop: str, failure: np.void, line: int, file: str) -> Fault:
         return _fault(
             stop, start, "", file, line, "a loop that allocates without end, or an allocation that never fits"
         )
+    if stop == "assertion":
+        start = f"The launcher calls `exit({count})`; a program would have ended here."
+        return _fault(stop, start, "", file, line, "a check of the launcher's own failed")
     start = f"The launcher was given up at launch number {count + 1}; a trace holds {count}."
     return _fault(stop, start, "", file, line, "a loop around the launch that never ends")
 

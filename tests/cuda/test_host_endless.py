@@ -68,6 +68,8 @@ def test_memory_that_is_given_back_can_be_had_again():
         ("allocates", "out-of-memory", "cudaMalloc(&memory, 1 << 20)", "it holds 128 allocations of 134217728 bytes"),
         ("allocates_too_much", "out-of-memory", "while (cudaMalloc", "128 allocations and 2 GB"),
         ("launches", "too-long", "for (;;) one<<<1, 1>>>(out)", "at launch number 251"),
+        ("exits", "assertion", "exit(7)", "The launcher calls `exit(7)`"),
+        ("exits_after_a_fault", "out-of-bounds", "void one(int* out)", "lies near no buffer"),
         ("launches_what_fails", "out-of-bounds", "void one(int* out)", "lies near no buffer"),
     ],
 )

@@ -75,3 +75,17 @@ extern "C" int launches(int* out) {
 extern "C" int launches_what_fails(int* out) {
     for (;;) one<<<1, 1>>>(nullptr);
 }
+
+static void check(cudaError_t error) {
+    if (error != cudaSuccess) std::exit(3);
+}
+
+extern "C" int exits_after_a_fault(int* out) {
+    one<<<1, 1>>>(nullptr);
+    check(cudaDeviceSynchronize());
+    return 0;
+}
+
+extern "C" int exits(int* out) {
+    exit(7);
+}
