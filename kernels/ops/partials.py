@@ -1,0 +1,32 @@
+"""Sums down the rows that several programs began: each leaves a row of float32, and one kernel adds the rows up.
+
+No atomic is used, and the rows are added in the same order each time, so the result is the same in every run.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _sum_partials(partial_ptr, out_ptr, PARTS, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    # One program adds up BLOCK_N columns, BLOCK_M rows at a time.
+    n = tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, PARTS, BLOCK_M):
+        m = start + tl.arange(0, BLOCK_M)[:, None]
+        total += tl.load(partial_ptr + m * tl.cast(N, tl.int64) + n, mask=(m < PARTS) & (n < N), other=0.0)
+    tl.store(out_ptr + n, tl.sum(total, axis=0, keep_dims=True).to(out_ptr.dtype.element_ty), mask=n < N)
+
+
+def partials(parts: int, columns: int, device: torch.device) -> torch.Tensor:
+    """An uninitialised float32 tensor (parts, columns): row p is for program p."""
+    return torch.empty((parts, columns), dtype=torch.float32, device=device)
+
+
+def sum_partials(partial: torch.Tensor, out: torch.Tensor) -> None:
+    """Write the sum of the rows of `partial` (parts, N), contiguous float32, to `out` (N,), contiguous."""
+    parts, N = partial.shape
+    tile = 32 if N < 32768 else 128
+    with torch.cuda.device_of(partial):
+        _sum_partials[(triton.cdiv(N, tile),)](partial, out, parts, N, BLOCK_M=32, BLOCK_N=tile, num_warps=4)
