@@ -58,6 +58,11 @@ def require_same(name: str, value: torch.Tensor, other_name: str, other: torch.T
     if value.shape != other.shape:
         expected = f"the shape of {other_name}, {tuple(other.shape)}"
         raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {expected}: no dimension is broadcast.")
+    require_alike(name, value, other_name, other)
+
+
+def require_alike(name: str, value: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+    """`value` must have the dtype and the device of `other`, whatever its shape."""
     if value.dtype != other.dtype:
         expected = f"the dtype of {other_name}, {dtype_name(other)}"
         raise TypeError(f"{name} has dtype {dtype_name(value)}; expected {expected}: no dtype is promoted.")
