@@ -19,6 +19,10 @@ constexpr int kHistogramWarp = 32;
 // What one block may use of the shared memory of a multiprocessor, so that several blocks fit.
 // Every GPU allows 48 KiB without being asked for more.
 constexpr int kHistogramBytes = 48 * 1024;
+constexpr int kHistogramSharedBins = kHistogramBytes / static_cast<int>(sizeof(unsigned));
+
+// A bin is an int, and so is a number that is counted.
+constexpr int64_t kHistogramMaxBins = 1 << 24;
 
 __device__ bool is_bin(int value, int bins) {
     // One comparison for both ends: a negative number is a very large one without its sign.
@@ -138,8 +142,9 @@ __global__ void histogram_replicated(const int* __restrict__ x, unsigned long lo
 // Launches
 // ---------------------------------------------------------------------------------------------
 
-static cudaError_t histogram_begin(unsigned long long* out, int64_t n, int bins, cudaStream_t stream) {
-    if (n < 0 || bins < 1) {
+static cudaError_t histogram_begin(unsigned long long* out, int64_t n, int64_t bins, int64_t blocks,
+                                   cudaStream_t stream) {
+    if (n < 0 || bins < 1 || bins > kHistogramMaxBins || blocks < 1) {
         return cudaErrorInvalidValue;
     }
     return cudaMemsetAsync(out, 0, static_cast<size_t>(bins) * sizeof(unsigned long long), stream);
@@ -147,57 +152,55 @@ static cudaError_t histogram_begin(unsigned long long* out, int64_t n, int bins,
 
 // A block walks on from where it began, in steps of the whole grid, so a few blocks for each
 // multiprocessor are enough for any n.
-static unsigned histogram_blocks(int64_t items, int blocks) {
+static unsigned histogram_blocks(int64_t items, int64_t blocks) {
     const int64_t needed = (items + kHistogramThreads - 1) / kHistogramThreads;
     const int64_t few = needed < blocks ? needed : blocks;
     return static_cast<unsigned>(few < 1 ? 1 : few);
 }
 
 // out[b] = how often b occurs in x[0 .. n). `blocks` is the largest number of blocks to launch.
-extern "C" cudaError_t launch_histogram_plain(const int* x, unsigned long long* out, int64_t n, int bins, int blocks,
-                                              cudaStream_t stream) {
-    const cudaError_t begun = histogram_begin(out, n, bins, stream);
+extern "C" cudaError_t launch_histogram_plain(const int* x, unsigned long long* out, int64_t n, int64_t bins,
+                                              int64_t blocks, cudaStream_t stream) {
+    const cudaError_t begun = histogram_begin(out, n, bins, blocks, stream);
     if (begun != cudaSuccess || n == 0) {
         return begun;
     }
-    if (blocks < 1) {
-        return cudaErrorInvalidValue;
-    }
-    histogram_plain<<<histogram_blocks(n, blocks), kHistogramThreads, 0, stream>>>(x, out, n, bins);
+    histogram_plain<<<histogram_blocks(n, blocks), kHistogramThreads, 0, stream>>>(x, out, n, static_cast<int>(bins));
     return cudaGetLastError();
 }
 
 // The same through shared memory: at most 12288 bins.
-extern "C" cudaError_t launch_histogram_shared(const int* x, unsigned long long* out, int64_t n, int bins, int blocks,
-                                               cudaStream_t stream) {
-    if (bins > kHistogramBytes / static_cast<int>(sizeof(unsigned)) || blocks < 1) {
+extern "C" cudaError_t launch_histogram_shared(const int* x, unsigned long long* out, int64_t n, int64_t bins,
+                                               int64_t blocks, cudaStream_t stream) {
+    if (bins > kHistogramSharedBins) {
         return cudaErrorInvalidValue;
     }
-    const cudaError_t begun = histogram_begin(out, n, bins, stream);
+    const cudaError_t begun = histogram_begin(out, n, bins, blocks, stream);
     if (begun != cudaSuccess || n == 0) {
         return begun;
     }
-    histogram_shared<<<histogram_blocks(n, blocks), kHistogramThreads, bins * sizeof(unsigned), stream>>>(x, out, n,
-                                                                                                          bins);
+    const size_t bytes = static_cast<size_t>(bins) * sizeof(unsigned);
+    histogram_shared<<<histogram_blocks(n, blocks), kHistogramThreads, bytes, stream>>>(x, out, n,
+                                                                                        static_cast<int>(bins));
     return cudaGetLastError();
 }
 
 // The same with as many copies of the counters as fit, from 32 for up to 384 bins down to one.
-extern "C" cudaError_t launch_histogram_replicated(const int* x, unsigned long long* out, int64_t n, int bins,
-                                                   int blocks, cudaStream_t stream) {
-    if (bins > kHistogramBytes / static_cast<int>(sizeof(unsigned)) || blocks < 1) {
+extern "C" cudaError_t launch_histogram_replicated(const int* x, unsigned long long* out, int64_t n, int64_t bins,
+                                                   int64_t blocks, cudaStream_t stream) {
+    if (bins > kHistogramSharedBins) {
         return cudaErrorInvalidValue;
     }
-    const cudaError_t begun = histogram_begin(out, n, bins, stream);
+    const cudaError_t begun = histogram_begin(out, n, bins, blocks, stream);
     if (begun != cudaSuccess || n == 0) {
         return begun;
     }
     int copies = kHistogramWarp;
-    while (copies > 1 && bins * copies * static_cast<int>(sizeof(unsigned)) > kHistogramBytes) {
+    while (copies > 1 && bins * copies > kHistogramSharedBins) {
         copies /= 2;
     }
     const unsigned grid = histogram_blocks(n / 4 + 1, blocks);
-    histogram_replicated<<<grid, kHistogramThreads, static_cast<size_t>(bins) * copies * sizeof(unsigned), stream>>>(
-        x, out, n, bins, copies);
+    const size_t bytes = static_cast<size_t>(bins) * copies * sizeof(unsigned);
+    histogram_replicated<<<grid, kHistogramThreads, bytes, stream>>>(x, out, n, static_cast<int>(bins), copies);
     return cudaGetLastError();
 }

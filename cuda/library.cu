@@ -1,4 +1,5 @@
 // The shared library that kernels/cuda loads: every launcher, and the runtime's words for an error.
+#include "histogram.cu"
 #include "kernels.cu"
 #include "patterns.cu"
 

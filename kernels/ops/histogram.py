@@ -22,6 +22,8 @@ import triton
 import triton.language as tl
 
 from kernels.ops import checks, op
+from kernels.ops.library import direct, launch, register, wrap_triton
+from kernels.ops.partials import multiprocessors
 
 DTYPES = ("int32", "int64", "int16", "int8", "uint8")
 MAX_BINS = 1 << 24
@@ -99,16 +101,149 @@ def plan_histogram(
 
 def _launch(x, out, path=None, block=None, programs=None, num_warps=None):
     """Count the one-dimensional x into out (bins,), which holds zeros."""
-    n, bins = x.numel(), out.numel()
-    sms = torch.cuda.get_device_properties(x.device).multi_processor_count if x.device.type == "cuda" else 4
-    plan = plan_histogram(n, bins, sms, path, block, programs, num_warps)
-    with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
-        if plan.path == "plain":
-            _histogram_plain[(plan.programs,)](
-                x, out, n, x.stride(0), bins, BLOCK_N=plan.block, num_warps=plan.num_warps
-            )
-        else:
-            _histogram_staged[(plan.programs,)](
-                x, out, n, x.stride(0), bins, BINS=max(2, triton.next_power_of_2(bins)), BLOCK_N=plan.block,
-                num_warps=plan.num_warps
-            )  # fmt: skip
+    n, bins = x.shape[0], out.shape[0]
+    plan = plan_histogram(n, bins, multiprocessors(x.device), path, block, programs, num_warps)
+    given = (x, out, n, x.stride(0), bins)
+    if plan.path == "plain":
+        kernel = wrap_triton(_histogram_plain)
+        launch(kernel, (plan.programs,), given, BLOCK_N=plan.block, num_warps=plan.num_warps)
+    else:
+        kernel, counters = wrap_triton(_histogram_staged), max(2, triton.next_power_of_2(bins))
+        launch(kernel, (plan.programs,), given, BINS=counters, BLOCK_N=plan.block, num_warps=plan.num_warps)
+
+
+def _require(x: torch.Tensor, bins: int) -> None:
+    checks.require_tensor("x", x, DTYPES)
+    if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= MAX_BINS:
+        raise ValueError(f"bins is {bins!r}; expected a whole number from 1 to {MAX_BINS}.")
+    checks.require_runnable("x", x, _histogram_plain)
+
+
+def _forward(x: torch.Tensor, bins: int) -> torch.Tensor:
+    _require(x, bins)
+    out = torch.zeros((bins,), dtype=torch.int64, device=x.device)
+    if x.numel():
+        _launch(x.reshape(-1), out)
+    return out
+
+
+_histogram_op = register(
+    "histogram", _forward, lambda x, bins: torch.empty((bins,), dtype=torch.int64, device=x.device)
+)
+
+
+def histogram(x: torch.Tensor, bins: int = 256) -> torch.Tensor:
+    """How often each number from 0 to bins - 1 occurs in x; this module's contract has shapes, dtypes and limits.
+
+    Raises TypeError for a wrong kind or dtype, ValueError for a number of bins or a device that does not fit,
+    RuntimeError on a CPU tensor outside Triton's interpreter; nothing has been launched then. Counting in private
+    memory first: Podlozhnyuk, "Histogram calculation in CUDA", NVIDIA, 2007.
+    """
+    return _forward(x, bins) if direct(x) else _histogram_op(x, bins)
+
+
+def launch_histogram(
+    x: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    path: str | None = None,
+    block: int | None = None,
+    programs: int | None = None,
+    num_warps: int | None = None,
+) -> torch.Tensor:
+    """Write the counts of `x` to `out` and return it, as `plan_histogram` says with the choices given.
+
+    x: one dimension, any stride. out: int64 (bins,), contiguous. path is "plain" or "staged"; block and num_warps are
+    powers of two, at most 8192 and 32. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
+    """
+    checks.require_tensor("out", out, ("int64",))
+    if out.dim() != 1:
+        raise ValueError(f"out has shape {tuple(out.shape)}; expected one dimension, (bins,).")
+    _require(x, out.shape[0])
+    if x.dim() != 1:
+        raise ValueError(f"x has shape {tuple(x.shape)}; expected one dimension.")
+    checks.require_contiguous("out", out)
+    checks.require_apart("out", out, "x", x)
+    if out.device != x.device:
+        raise ValueError(f"out is on {out.device}; expected the device of x, {x.device}.")
+    if path not in (None, "plain", "staged"):
+        raise ValueError(f'path is {path!r}; expected "plain", "staged" or None.')
+    if path == "staged" and out.shape[0] > MAX_STAGED_BINS:
+        raise ValueError(f'path is "staged" for {out.shape[0]} bins; expected at most {MAX_STAGED_BINS}, or "plain".')
+    if block is not None:
+        checks.require_power_of_two("block", block, 8192)
+    if num_warps is not None:
+        checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
+    if programs is not None and programs < 1:
+        raise ValueError(f"programs is {programs}; expected at least 1.")
+    out.zero_()
+    if x.numel():
+        _launch(x, out, path, block, programs, num_warps)
+    return out
+
+
+def inputs(shape: tuple[int, ...], dtype: str, device: str, seed: int, padding: int = 3) -> tuple[torch.Tensor, ...]:
+    """Seeded numbers of which most lie in 256 bins, and some below 0 or beyond; `padding` leaves gaps between rows.
+
+    In int64 some differ from a bin by 2**32, which their low 32 bits do not show.
+    """
+    generator = torch.Generator(device).manual_seed(seed)
+    info = torch.iinfo(getattr(torch, dtype))
+    low, high = max(-16, info.min), min(272, info.max)
+    values = torch.randint(low, high + 1, shape, generator=generator, device=device).to(getattr(torch, dtype))
+    if dtype == "int64":
+        values = torch.where(values % 7 == 3, values + 2**32, values)
+    if not padding or values.dim() == 0:
+        return (values,)
+    buffer = values.new_zeros((*shape[:-1], shape[-1] + padding))
+    buffer[..., : shape[-1]] = values
+    return (buffer[..., : shape[-1]],)
+
+
+def _eager(x: torch.Tensor) -> torch.Tensor:
+    """torch.bincount takes no negative number and no limit: the others are taken out first."""
+    flat = x.reshape(-1).long()
+    return torch.bincount(flat[(flat >= 0) & (flat < 256)], minlength=256)
+
+
+def _scattered(x: torch.Tensor) -> torch.Tensor:
+    """One addition at a computed place for each number; those outside the bins go to a place of their own."""
+    flat = x.reshape(-1).long()
+    counts = torch.zeros(257, dtype=torch.int64, device=x.device)
+    counts.scatter_add_(0, torch.where((flat >= 0) & (flat < 256), flat, 256), torch.ones_like(flat))
+    return counts[:256].clone()
+
+
+BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8}
+FILE = "cuda/histogram.cu"
+
+OP = op.Op(
+    name="histogram",
+    reference=reference,
+    implementations=(
+        op.Implementation("triton", histogram, "triton", "kernels.ops.histogram:_launch", True, DTYPES),
+        op.cuda_twin("histogram_plain", FILE, ("int32",)),
+        op.cuda_twin("histogram_shared", FILE, ("int32",)),
+        op.cuda_twin("histogram_replicated", FILE, ("int32",)),
+        op.Implementation("eager", _eager, "torch", "kernels.ops.histogram:_eager", False, DTYPES),
+        op.Implementation("torch", _scattered, "torch", "kernels.ops.histogram:_scattered", False, DTYPES),
+    ),
+    inputs=inputs,
+    bytes_moved=lambda shape, dtype: op.elements(shape) * BYTES[dtype] + 8 * 256,  # read x once, write the counts once
+    flops=lambda shape: op.elements(shape),
+    checks=(
+        op.Case((31,), "one lane short of a warp"),
+        op.Case((1,), "one number"),
+        op.Case((2048,), "one whole block: no lane is masked"),
+        op.Case((2049,), "one number past a block"),
+        op.Case((10000,), "several programs, and a ragged end"),
+        op.Case((3, 40), "two dimensions with gaps between the rows"),
+        op.Case((0,), "no number: every count is zero"),
+    ),
+    benches=(
+        op.Case((1 << 20,), "a short run: merging the counts shows"),
+        op.Case((1 << 28,), "1 GiB in int32: far larger than the L2 cache"),
+    ),
+    dtypes=DTYPES,
+    tolerance=lambda dtype, shape: (0.0, 0.0),  # counts are exact
+)

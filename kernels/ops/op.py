@@ -143,8 +143,8 @@ def compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
     return call
 
 
-def cuda_twin(name: str) -> Implementation:
-    """The CUDA kernel of that name, float32 only, called through `kernels.cuda`.
+def cuda_twin(name: str, source: str = "cuda/kernels.cu", dtypes: tuple[str, ...] = ("float32",)) -> Implementation:
+    """The CUDA kernel of that name in that file, called through `kernels.cuda`.
 
     The module is looked up at the first call: the library may not be built, and the machine may have no compiler.
     """
@@ -152,4 +152,4 @@ def cuda_twin(name: str) -> Implementation:
     def call(*tensors: torch.Tensor) -> torch.Tensor:
         return getattr(importlib.import_module("kernels.cuda"), name)(*tensors)
 
-    return Implementation(name, call, "cuda", f"cuda/kernels.cu:{name}", ours=True, dtypes=("float32",))
+    return Implementation(name, call, "cuda", f"{source}:{name}", ours=True, dtypes=dtypes)
