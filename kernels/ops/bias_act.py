@@ -2,7 +2,7 @@
 
     out[m, n] = act(x[m, n] + bias[n]) * scale
 
-Shapes    x (..., N), N from 0 up, at least one dimension; bias (N,): one number a column, and nothing else is broadcast.
+Shapes    x (..., N), N from 0 up, at least one dimension; bias (N,): one number a column; nothing else is broadcast.
 Dtypes    float32, float16, bfloat16; bias and out have the dtype of x.
 Strides   any row stride and any column stride of x, and any stride of bias, in elements, are read in place. Leading
           dimensions that do not merge into rows one stride apart are copied first. out is contiguous, and never x.
@@ -55,10 +55,8 @@ def _bias_act(
     mask = (m < M) & (n < N)
     value = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=0.0).to(tl.float32)
     value += tl.load(bias_ptr + n * bias_stride, mask=n < N, other=0.0).to(tl.float32)
-    if GELU:
-        out = value * tl.sigmoid(_inner(value))
-    else:
-        out = tl.where(value <= 0, 0.0, value)  # asked this way round, NaN stays NaN
+    # Asked this way round, NaN stays NaN in the second one.
+    out = value * tl.sigmoid(_inner(value)) if GELU else tl.where(value <= 0, 0.0, value)
     tl.store(out_ptr + m * N + n, (out * scale).to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -205,7 +203,7 @@ def bias_act(x: torch.Tensor, bias: torch.Tensor, activation: str = "relu", scal
     2016. Raises TypeError or ValueError for arguments that do not fit, RuntimeError on a CPU tensor outside Triton's
     interpreter; each names the argument, and nothing has been launched.
     """
-    if direct(x, bias):
+    if not torch.compiler.is_compiling() and direct(x, bias):
         return _forward(x, bias, activation, scale)
     return _bias_act_op(x, bias, activation, float(scale))
 

@@ -90,7 +90,7 @@ def plan_histogram(
     programs: int | None = None,
     num_warps: int | None = None,
 ) -> HistogramPlan:
-    """The plan for n numbers; a choice that is given is kept. Bins beyond MAX_STAGED_BINS fit no program's registers."""
+    """The plan for n numbers; a choice that is given is kept. More bins than MAX_STAGED_BINS fit no program."""
     path = path or ("staged" if bins <= MAX_STAGED_BINS else "plain")
     block = block or BLOCK
     steps = triton.cdiv(n, block)
@@ -139,7 +139,9 @@ def histogram(x: torch.Tensor, bins: int = 256) -> torch.Tensor:
     RuntimeError on a CPU tensor outside Triton's interpreter; nothing has been launched then. Counting in private
     memory first: Podlozhnyuk, "Histogram calculation in CUDA", NVIDIA, 2007.
     """
-    return _forward(x, bins) if direct(x) else _histogram_op(x, bins)
+    if not torch.compiler.is_compiling() and direct(x):
+        return _forward(x, bins)
+    return _histogram_op(x, bins)
 
 
 def launch_histogram(

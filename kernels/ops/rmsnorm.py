@@ -179,7 +179,7 @@ def plan_rmsnorm(
     A row that fits into registers is read once ("block"). A wider one is walked twice ("looped"). With fewer rows than
     multiprocessors a wide row is shared by several programs ("split"), so that no multiprocessor is idle.
     """
-    few = M is not None and M < 2 * multiprocessors and N > 8192
+    few = M is not None and 2 * multiprocessors > M and N > 8192
     path = path or ("split" if few else "block" if N <= MAX_BLOCK else "looped")
     widest = {"block": MAX_BLOCK, "looped": 8192, "split": SPLIT_TILE}[path]
     block_n = block or min(triton.next_power_of_2(max(N, 1)), widest)
@@ -452,7 +452,7 @@ def rmsnorm(
     interpreter; each names the argument, and nothing has been launched. The method: Zhang and Sennrich, "Root Mean
     Square Layer Normalization", 2019.
     """
-    if direct(x, residual, weight):
+    if not torch.compiler.is_compiling() and direct(x, residual, weight):
         return _forward(x, residual, weight, eps)
     return _rmsnorm_op(x, residual, weight, float(eps))[0]
 
@@ -464,7 +464,7 @@ def add_rmsnorm(
 
     The normalised rows come from the sum before it is rounded, and so do the gradients.
     """
-    if direct(x, residual, weight):
+    if not torch.compiler.is_compiling() and direct(x, residual, weight):
         total = _empty(x)
         return _forward(x, residual, weight, eps, total), total
     return _rmsnorm_op(x, residual, weight, float(eps))[:2]
