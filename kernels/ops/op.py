@@ -40,10 +40,11 @@ class Implementation:
     """One way to compute an operator.
 
     `call` takes the tensors that `Op.inputs` makes and returns a new tensor. `needs` is "torch", "triton" (a CUDA
-    tensor, or Triton's interpreter) or "cuda" (the compiled library of `kernels.cuda`). `source` is the reference whose
-    fingerprint decides whether a record of it is stale, "" for library code; it reaches the kernels and how they are
-    launched, but no argument check, whose wording costs the GPU nothing. `ours` marks code that this project teaches;
-    the others are what it is compared with. `dtypes` are the dtype names that `call` accepts.
+    tensor, or Triton's interpreter), "cuda" (the compiled library of `kernels.cuda`), or the name of another package
+    that has to be installed. `source` is the reference whose fingerprint decides whether a record of it is stale, ""
+    for library code; it reaches the kernels and how they are launched, but no argument check, whose wording costs the
+    GPU nothing. `ours` marks code that this project teaches; the others are what it is compared with. `dtypes` are the
+    dtype names that `call` accepts.
     """
 
     name: str
@@ -65,8 +66,10 @@ class Op:
 
     `gradient_tolerance(dtype, shape)` is given where the "triton" implementation records a gradient: (rtol, atol) of
     the gradients of all inputs against those that autograd finds for `reference` in float64. `backward` is the record
-    of the operator that computes them, where it has kernels of its own: its inputs are what was saved and the upstream
-    gradient, and where it has several results, `reference` and `call` return a tuple.
+    of the operator that computes them, where it has kernels of its own and is not registered itself: its inputs are
+    what was saved and the upstream gradient. Where an operator has several results, `reference` and `call` return a
+    tuple. `outputs(*inputs)` returns new, uninitialised results for a launcher to write to; it is left out where there
+    is one result that is like the first input.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Op:
     tolerance: Callable[[str, tuple[int, ...]], tuple[float, float]]
     gradient_tolerance: Callable[[str, tuple[int, ...]], tuple[float, float]] | None = None
     backward: Op | None = None
+    outputs: Callable[..., torch.Tensor | tuple[torch.Tensor, ...]] | None = None
 
     def implementation(self, name: str) -> Implementation:
         """The implementation of that name; KeyError with a sentence that lists the names there are."""
@@ -144,12 +148,14 @@ def compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
 
 
 def cuda_twin(name: str, source: str = "cuda/kernels.cu", dtypes: tuple[str, ...] = ("float32",)) -> Implementation:
-    """The CUDA kernel of that name in that file, called through `kernels.cuda`.
+    """The CUDA kernel of that name in that file, called through `kernels.cuda`, or its module named after the file.
 
     The module is looked up at the first call: the library may not be built, and the machine may have no compiler.
     """
+    stem = source.removeprefix("cuda/").removesuffix(".cu")
+    module = "kernels.cuda" if stem == "kernels" else f"kernels.cuda.{stem}"
 
     def call(*tensors: torch.Tensor) -> torch.Tensor:
-        return getattr(importlib.import_module("kernels.cuda"), name)(*tensors)
+        return getattr(importlib.import_module(module), name)(*tensors)
 
     return Implementation(name, call, "cuda", f"{source}:{name}", ours=True, dtypes=dtypes)

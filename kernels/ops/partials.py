@@ -11,6 +11,8 @@ import triton.language as tl
 
 from kernels.ops.library import launch, wrap_triton
 
+TILE = 4096  # elements that a program adds up together
+MAX_TALL = 512  # rows of a tile: 8 columns of float32 are still a whole sector
 INTERPRETED_PROGRAMS = 4  # a CPU has no multiprocessors: enough of them that partial sums are met in tests
 
 
@@ -30,12 +32,19 @@ def partials(parts: int, columns: int, device: torch.device) -> torch.Tensor:
     return torch.empty((parts, columns), dtype=torch.float32, device=device)
 
 
-def sum_partials(partial: torch.Tensor, out: torch.Tensor) -> None:
-    """Write the sum of the rows of `partial` (parts, N), contiguous float32, to `out` (N,), contiguous."""
+def sum_partials(
+    partial: torch.Tensor, out: torch.Tensor, block_m: int | None = None, num_warps: int | None = None
+) -> None:
+    """Write the sum of the rows of `partial` (parts, N), contiguous float32, to `out` (N,), contiguous.
+
+    A program adds up a tile of TILE elements, as tall as there are rows, since it waits for memory once a tile; what
+    fits beside them decides how many columns it takes.
+    """
     parts, N = partial.shape
-    tile = 32 if N < 32768 else 128
-    kernel = wrap_triton(_sum_partials)
-    launch(kernel, (triton.cdiv(N, tile),), (partial, out, parts, N), BLOCK_M=32, BLOCK_N=tile, num_warps=4)
+    rows = block_m or min(MAX_TALL, triton.next_power_of_2(parts))
+    columns = TILE // rows
+    grid, sizes = (triton.cdiv(N, columns),), {"BLOCK_M": rows, "BLOCK_N": columns}
+    launch(wrap_triton(_sum_partials), grid, (partial, out, parts, N), **sizes, num_warps=num_warps or 4)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The operators by name: one line each. Importing this imports torch and Triton."""
+"""The operators by name: one line a file. Importing this imports torch and Triton."""
 
 from importlib import import_module
 
@@ -9,9 +9,21 @@ NAMES = (
     "row_sum",
     "softmax",
     "softmax_backward",
+    "rmsnorm",
+    "rmsnorm_backward",
+    "bias_act",
+    "bias_act_backward",
+    "histogram",
 )
 
-OPS: dict[str, Op] = {name: import_module(f"kernels.ops.{name}").OP for name in NAMES}
+
+def _records(name: str) -> tuple[Op, ...]:
+    """A file's record, and those of the same kernel with another constant."""
+    module = import_module(f"kernels.ops.{name}")
+    return module.OP, *getattr(module, "MORE", ())
+
+
+OPS: dict[str, Op] = {record.name: record for name in NAMES for record in _records(name)}
 
 
 def get(name: str) -> Op:

@@ -8,32 +8,34 @@ Shapes    x and residual (..., N), N from 0 up, at least one dimension; weight (
 Dtypes    float32, float16, bfloat16; x, residual, weight and out share one.
 Strides   any row stride and any column stride of x and residual, and any stride of weight, in elements, are read in
           place. Leading dimensions that do not merge into rows one stride apart are copied first. out is contiguous.
-Limits    offsets are 64 bits wide. Rows are kept in registers, walked twice, or split across programs: see the plan.
+Limits    offsets are 64 bits wide; at most 2**31 - 1 programs a launch. How rows are shared out among programs is said
+          in `kernels.ops.row_plan`, and what is different here in `plan_rmsnorm`.
 Precision every intermediate is float32: the sum with the residual is *not* rounded to the dtype, nor are mean, root and
           product. One rounding at the end. No mean is subtracted: this is not LayerNorm.
 Special   a row of zeros gives zeros while eps > 0, and NaN with eps = 0 (0 times infinity). A row that holds NaN or an
           infinity has NaN in it. An input with no element gives an empty output and launches nothing.
-Gradient  x, residual and weight; the weight's is deterministic. There is no second derivative.
+Gradient  x, residual and weight, by `kernels.ops.rmsnorm_backward`; the weight's is deterministic. There is no second
+          derivative.
 """
 
-import functools
+import dataclasses
 import math
-from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 
 from kernels.ops import checks, op
+from kernels.ops.joint import add_up, arrive, publish, wait
 from kernels.ops.library import direct, launch, register, wrap_triton
-from kernels.ops.partials import multiprocessors, partials, sum_partials
+from kernels.ops.rmsnorm_backward import rmsnorm_backward
+from kernels.ops.rmsnorm_backward import tolerance as backward_tolerance
+from kernels.ops.rmsnorm_shared import forward_inputs as inputs
+from kernels.ops.rmsnorm_shared import read_sum, require_weight, rows_of, strides
+from kernels.ops.row_plan import MAX_BLOCK, NARROW_TILE, RowPlan, plan_for, require_choice
 
 EPS = 1e-6
-MAX_BLOCK = 32768  # columns of one program; 32 warps hold 32 elements in each thread
-MAX_BACKWARD_BLOCK = 16384  # columns whose weight gradient one program sums in registers
-NARROW_TILE = 2048  # elements a program takes together, from whole rows of up to 512 columns
-SPLIT_TILE = 4096  # columns of one program where rows are split
-MAX_GRID_Y = 65535  # programs along the second axis of a grid
+PATHS = ("block", "joint", "split")
 
 
 def reference(
@@ -46,428 +48,152 @@ def reference(
 
 
 @triton.jit
-def _read(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL: tl.constexpr, POLICY: tl.constexpr):
-    """x, plus the residual where there is one, in float32: the sum is never rounded."""
-    z = tl.load(x_ptr + x_offset, mask=mask, other=0.0, eviction_policy=POLICY).to(tl.float32)
-    if HAS_RESIDUAL:
-        z += tl.load(residual_ptr + residual_offset, mask=mask, other=0.0, eviction_policy=POLICY).to(tl.float32)
-    return z
+def _write(
+    z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, first, M, N, weight_stride,
+    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr
+):  # fmt: skip
+    # ".cs": nobody reads the output soon, so it need not push anything out of the L2 cache. The
+    # weight serves every row and stays.
+    if KEEP_SUM:
+        tl.store(sum_ptr + m * N + n, z.to(sum_ptr.dtype.element_ty), mask=mask)
+    if KEEP_ROOT:
+        tl.store(root_ptr + m, root, mask=(m < M) & first)
+    out = z * root
+    if HAS_WEIGHT:
+        weight = tl.load(weight_ptr + n * weight_stride, mask=n < N, other=0.0, eviction_policy="evict_last")
+        out *= weight.to(tl.float32)
+    tl.store(out_ptr + m * N + n, out.to(out_ptr.dtype.element_ty), mask=mask, cache_modifier=".cs")
 
 
 @triton.jit
 def _rmsnorm_rows(
     x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, M, N, x_stride_m, x_stride_n, residual_stride_m,
-    residual_stride_n, weight_stride, eps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
-    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr
+    residual_stride_n, weight_stride, eps, HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr,
+    KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
     # One program owns BLOCK_M whole rows, from the load to the store.
     m = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     n = tl.arange(0, BLOCK_N)[None, :].to(tl.int64)
     mask = (m < M) & (n < N)
     x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-    z = _read(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL, "evict_first")
+    z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
     # Zeros beyond the row add nothing to the sum of squares; the mean divides by N and not by
     # BLOCK_N.
     root = tl.rsqrt(tl.sum(z * z, axis=1, keep_dims=True) / N + eps)
-    if KEEP_SUM:
-        tl.store(sum_ptr + m * N + n, z.to(sum_ptr.dtype.element_ty), mask=mask)
-    if KEEP_ROOT:
-        tl.store(root_ptr + m, root, mask=m < M)
-    out = z * root
-    if HAS_WEIGHT:
-        out *= tl.load(weight_ptr + n * weight_stride, mask=n < N, other=0.0).to(tl.float32)
-    tl.store(out_ptr + m * N + n, out.to(out_ptr.dtype.element_ty), mask=mask)
+    _write(z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, True, M, N, weight_stride,
+           HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
 
 @triton.jit
-def _rmsnorm_looped(
-    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, N, x_stride_m, x_stride_n, residual_stride_m,
-    residual_stride_n, weight_stride, eps, BLOCK_N: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
-    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr
+def _rmsnorm_joint(
+    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n,
+    residual_stride_m, residual_stride_n, weight_stride, eps, parts, HAS_RESIDUAL: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, ALL_PARTS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
-    # One program owns one row, in chunks of BLOCK_N, and reads it twice.
-    m = tl.program_id(0).to(tl.int64)
-    lanes = tl.arange(0, BLOCK_N).to(tl.int64)
-    width = tl.cast(N, tl.int64)
-    squares = tl.zeros([BLOCK_N], tl.float32)  # a sum a lane, so that the loop needs no barrier
-    for start in range(0, width, BLOCK_N):
-        n = start + lanes
-        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-        z = _read(x_ptr, residual_ptr, x_offset, residual_offset, n < width, HAS_RESIDUAL, "evict_last")
-        squares += z * z
-    root = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
-    if KEEP_ROOT:
-        tl.store(root_ptr + m, root)
-    # Last chunk first: the end of the row is what the L2 cache still holds.
-    last = (width - 1) // BLOCK_N * BLOCK_N
-    for back in range(0, width, BLOCK_N):
-        n = last - back + lanes
-        mask = n < width
-        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-        z = _read(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL, "evict_first")
-        if KEEP_SUM:
-            tl.store(sum_ptr + m * N + n, z.to(sum_ptr.dtype.element_ty), mask=mask)
-        out = z * root
-        if HAS_WEIGHT:
-            out *= tl.load(weight_ptr + n * weight_stride, mask=mask, other=0.0).to(tl.float32)
-        tl.store(out_ptr + m * N + n, out.to(out_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _rmsnorm_squares(
-    x_ptr, residual_ptr, squares_ptr, N, x_stride_m, x_stride_n, residual_stride_m, residual_stride_n,
-    SPLITS: tl.constexpr, BLOCK_N: tl.constexpr, HAS_RESIDUAL: tl.constexpr
-):  # fmt: skip
-    # Few wide rows: SPLITS programs share a row, and each leaves the sum of its squares.
-    m, split = tl.program_id(1).to(tl.int64), tl.program_id(0)
-    n = split.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    # A program keeps one part of BLOCK_M rows in registers while it waits for the other parts.
+    arrival = arrive(arrived_ptr)
+    group, part = arrival // parts, arrival % parts
+    m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    n = part.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    mask = (m < M) & (n < N)
     x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-    z = _read(x_ptr, residual_ptr, x_offset, residual_offset, n < N, HAS_RESIDUAL, "evict_last")
-    tl.store(squares_ptr + m * SPLITS + split, tl.sum(z * z, axis=0))
+    z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
+    tl.store(state_ptr + m * parts + part, tl.sum(z * z, axis=1, keep_dims=True), mask=m < M)
+    publish(arrived_ptr + 1 + group)
+    wait(arrived_ptr + 1 + group, parts)
+    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + eps)
+    _write(z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, part == 0, M, N, weight_stride,
+           HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
 
 @triton.jit
-def _rmsnorm_scaled(
-    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, squares_ptr, N, x_stride_m, x_stride_n,
-    residual_stride_m, residual_stride_n, weight_stride, eps, SPLITS: tl.constexpr, SPLITS_BLOCK: tl.constexpr,
-    BLOCK_N: tl.constexpr, HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr,
-    KEEP_ROOT: tl.constexpr
+def _rmsnorm_parts(
+    x_ptr, residual_ptr, state_ptr, M, N, x_stride_m, x_stride_n, residual_stride_m, residual_stride_n, parts, part_n,
+    HAS_RESIDUAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
-    # Every program adds up its row's sums, always in the same order, and scales its own part.
-    # The grid runs backwards: what was read last is what the L2 cache still holds.
-    m = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
-    split = tl.num_programs(0) - 1 - tl.program_id(0)
-    n = split.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
-    mask = n < N
-    parts = tl.arange(0, SPLITS_BLOCK)
-    squares = tl.load(squares_ptr + m * SPLITS + parts, mask=parts < SPLITS, other=0.0)
-    x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-    z = _read(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL, "evict_first")
-    root = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
-    if KEEP_ROOT:
-        tl.store(root_ptr + m, root, mask=split == 0)
-    if KEEP_SUM:
-        tl.store(sum_ptr + m * N + n, z.to(sum_ptr.dtype.element_ty), mask=mask)
-    out = z * root
-    if HAS_WEIGHT:
-        out *= tl.load(weight_ptr + n * weight_stride, mask=mask, other=0.0).to(tl.float32)
-    tl.store(out_ptr + m * N + n, out.to(out_ptr.dtype.element_ty), mask=mask)
+    # First of two launches: a program walks along one part of BLOCK_M rows and leaves the sum of its
+    # squares.
+    m = (tl.program_id(0) // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    part = (tl.program_id(0) % parts).to(tl.int64)
+    squares = tl.full((BLOCK_M, 1), 0.0, tl.float32)
+    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
+        n = part * part_n + start + tl.arange(0, BLOCK_N)[None, :]
+        mask = (m < M) & (n < N)
+        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
+        z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
+        squares += tl.sum(z * z, axis=1, keep_dims=True)
+    tl.store(state_ptr + m * parts + part, squares, mask=m < M)
 
 
-@dataclass(frozen=True)
-class RmsnormPlan:
-    """How rows are normalised: "block", "looped" or "split"; the tile of one program in elements; its warps."""
+@triton.jit
+def _rmsnorm_finish(
+    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, state_ptr, M, N, x_stride_m, x_stride_n,
+    residual_stride_m, residual_stride_n, weight_stride, eps, parts, part_n, HAS_RESIDUAL: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, ALL_PARTS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    # Second launch: add the sums up, and write the same parts, the last one first: it is what the L2
+    # cache still holds.
+    program = tl.num_programs(0) - 1 - tl.program_id(0)
+    m = (program // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    begin = (program % parts).to(tl.int64) * part_n
+    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + eps)
+    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
+        n = begin + start + tl.arange(0, BLOCK_N)[None, :]
+        mask = (m < M) & (n < N)
+        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
+        z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
+        _write(z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, begin + start == 0, M, N, weight_stride,
+               HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
-    path: str
-    block_m: int
-    block_n: int
-    num_warps: int
 
-
-@functools.cache
 def plan_rmsnorm(
-    M: int | None,
-    N: int,
-    element_bytes: int,
-    multiprocessors: int,
-    path: str | None = None,
-    block: int | None = None,
-    num_warps: int | None = None,
-) -> RmsnormPlan:
-    """The plan for M rows (None: not known) of N elements on a GPU of so many multiprocessors; a choice given is kept.
+    x: torch.Tensor, path: str | None = None, block: int | None = None, num_warps: int | None = None
+) -> RowPlan:
+    """The row plan for x (M, N), with what is different here.
 
-    A row that fits into registers is read once ("block"). A wider one is walked twice ("looped"). With fewer rows than
-    multiprocessors a wide row is shared by several programs ("split"), so that no multiprocessor is idle.
+    Two tensors are read, so a row is never walked twice by one program: a row that fits is one block, in float32 too.
+    Rows of 1024 columns come in pairs. A program of up to NARROW_TILE elements has 4 warps; a larger one has 16, and so
+    8 elements in a thread at 4096 columns: one 16-byte load of each tensor in bfloat16. Beyond 16384 elements, 32.
     """
-    few = M is not None and 2 * multiprocessors > M and N > 8192
-    path = path or ("split" if few else "block" if N <= MAX_BLOCK else "looped")
-    widest = {"block": MAX_BLOCK, "looped": 8192, "split": SPLIT_TILE}[path]
-    block_n = block or min(triton.next_power_of_2(max(N, 1)), widest)
-    block_m = max(1, NARROW_TILE // block_n) if path == "block" and block_n < 1024 else 1
-    warps = min(max(block_m * block_n // 1024, 4), op.MAX_WARPS)
-    return RmsnormPlan(path, block_m, block_n, num_warps or warps)
-
-
-def _strides(tensor: torch.Tensor | None) -> tuple[int, ...]:
-    return (0, 0) if tensor is None else tensor.stride()
+    plan = plan_for(x, path, block, num_warps)
+    if plan.path == "looped":
+        plan = plan_for(x, "block" if x.shape[1] <= (block or MAX_BLOCK) else "split", block)
+    rows = plan.block_m
+    if plan.path == "block" and block is None:
+        rows = max(rows, NARROW_TILE // plan.block_n)
+    tile = rows * plan.block_n
+    warps = num_warps or (4 if tile <= NARROW_TILE else 16 if tile <= 16384 else 32)
+    return dataclasses.replace(plan, block_m=rows, num_warps=warps)
 
 
 def _launch(x, residual, weight, out, eps, total=None, root=None, path=None, block=None, num_warps=None):
     """Rows of x (M, N) to out; `total` takes x + residual rounded to the dtype, `root` the factor of every row."""
     M, N = x.shape
-    # A number of rows that torch.compile left open does not decide the plan: one graph serves them all.
-    rows = M if isinstance(M, int) else None
-    plan = plan_rmsnorm(rows, N, x.element_size(), multiprocessors(x.device), path, block, num_warps)
-    flags = {"HAS_RESIDUAL": residual is not None, "HAS_WEIGHT": weight is not None}
-    keeps = {"KEEP_SUM": total is not None, "KEEP_ROOT": root is not None}
-    strides = (*x.stride(), *_strides(residual), 0 if weight is None else weight.stride(0))
+    plan = plan_rmsnorm(x, path, block, num_warps)
+    read = {"HAS_RESIDUAL": residual is not None}
+    flags = {"HAS_WEIGHT": weight is not None, "KEEP_SUM": total is not None, "KEEP_ROOT": root is not None}
+    tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "num_warps": plan.num_warps}
+    steps = (*strides(x), *strides(residual), 0 if weight is None else weight.stride(0))
     tensors = (x, residual, weight, out, total, root)
+    groups, parts = triton.cdiv(M, plan.block_m), plan.parts
     if plan.path == "block":
-        grid, tile = (triton.cdiv(M, plan.block_m),), {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n}
-        kernel = wrap_triton(_rmsnorm_rows)
-        launch(kernel, grid, (*tensors, M, N, *strides, eps), **tile, **flags, **keeps, num_warps=plan.num_warps)
-    elif plan.path == "looped":
-        kernel, constants = wrap_triton(_rmsnorm_looped), {"BLOCK_N": plan.block_n, **flags, **keeps}
-        launch(kernel, (M,), (*tensors, N, *strides, eps), **constants, num_warps=plan.num_warps)
-    else:
-        splits = triton.cdiv(N, plan.block_n)
-        squares = torch.empty((M, splits), dtype=torch.float32, device=x.device)
-        first, second = wrap_triton(_rmsnorm_squares), wrap_triton(_rmsnorm_scaled)
-        sizes, warps = {"SPLITS": splits, "BLOCK_N": plan.block_n}, {"num_warps": plan.num_warps}
-        read = (x, residual, squares, N, *strides[:4])
-        launch(first, (splits, M), read, **sizes, HAS_RESIDUAL=flags["HAS_RESIDUAL"], **warps)
-        sizes = {"SPLITS": splits, "SPLITS_BLOCK": triton.next_power_of_2(splits), "BLOCK_N": plan.block_n}
-        launch(second, (splits, M), (*tensors, squares, N, *strides, eps), **sizes, **flags, **keeps, **warps)
-
-
-@triton.jit
-def _rmsnorm_backward_rows(
-    x_ptr, residual_ptr, weight_ptr, dout_ptr, dsum_ptr, root_ptr, dx_ptr, partial_ptr, M, N, x_stride_m, x_stride_n,
-    residual_stride_m, residual_stride_n, weight_stride, dout_stride_m, dout_stride_n, dsum_stride_m, dsum_stride_n,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr,
-    HAS_DSUM: tl.constexpr, KEEP_WEIGHT: tl.constexpr
-):  # fmt: skip
-    # A program walks every num_programs-th tile of rows, and sums its share of the weight's
-    # gradient in registers. The same rows meet in the same order each time: no atomic, one result.
-    n = tl.arange(0, BLOCK_N)[None, :].to(tl.int64)
-    weight = tl.full([1, BLOCK_N], 1.0, tl.float32)
-    if HAS_WEIGHT:
-        weight = tl.load(weight_ptr + n * weight_stride, mask=n < N, other=0.0).to(tl.float32)
-    dweight = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-    for tile in range(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.num_programs(0)):
-        m = tl.cast(tile, tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-        mask = (m < M) & (n < N)
-        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-        z = _read(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL, "evict_first")
-        dout = tl.load(dout_ptr + m * dout_stride_m + n * dout_stride_n, mask=mask, other=0.0).to(tl.float32)
-        root = tl.load(root_ptr + m, mask=m < M, other=0.0)
-        normed = z * root
-        scaled = dout * weight
-        dot = tl.sum(scaled * normed, axis=1, keep_dims=True) / N
-        dx = root * (scaled - normed * dot)
-        if HAS_DSUM:  # the other output is z itself: its gradient goes on unchanged
-            dx += tl.load(dsum_ptr + m * dsum_stride_m + n * dsum_stride_n, mask=mask, other=0.0).to(tl.float32)
-        tl.store(dx_ptr + m * N + n, dx.to(dx_ptr.dtype.element_ty), mask=mask)
-        if KEEP_WEIGHT:
-            dweight += dout * normed
-    if KEEP_WEIGHT:
-        partial = tl.sum(dweight, axis=0, keep_dims=True)
-        tl.store(partial_ptr + tl.program_id(0).to(tl.int64) * N + n, partial, mask=n < N)
-
-
-@triton.jit
-def _rmsnorm_dots(
-    x_ptr, residual_ptr, weight_ptr, dout_ptr, root_ptr, dots_ptr, N, x_stride_m, x_stride_n, residual_stride_m,
-    residual_stride_n, weight_stride, dout_stride_m, dout_stride_n, SPLITS: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr
-):  # fmt: skip
-    # Wide rows: the sum over the row of dout * weight * normed, in SPLITS parts.
-    m, split = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    n = split.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
-    mask = n < N
-    x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-    z = _read(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL, "evict_last")
-    dout = tl.load(dout_ptr + m * dout_stride_m + n * dout_stride_n, mask=mask, other=0.0).to(tl.float32)
-    if HAS_WEIGHT:
-        dout *= tl.load(weight_ptr + n * weight_stride, mask=mask, other=0.0).to(tl.float32)
-    tl.store(dots_ptr + m * SPLITS + split, tl.sum(dout * z, axis=0) * tl.load(root_ptr + m))
-
-
-@triton.jit
-def _rmsnorm_backward_columns(
-    x_ptr, residual_ptr, weight_ptr, dout_ptr, dsum_ptr, root_ptr, dots_ptr, dx_ptr, partial_ptr, M, N, x_stride_m,
-    x_stride_n, residual_stride_m, residual_stride_n, weight_stride, dout_stride_m, dout_stride_n, dsum_stride_m,
-    dsum_stride_n, SPLITS: tl.constexpr, SPLITS_BLOCK: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr, HAS_DSUM: tl.constexpr, KEEP_WEIGHT: tl.constexpr
-):  # fmt: skip
-    # A program owns BLOCK_N columns and walks every num_programs(1)-th row down them.
-    n = tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
-    mask = n < N
-    parts = tl.arange(0, SPLITS_BLOCK)
-    weight = tl.full([BLOCK_N], 1.0, tl.float32)
-    if HAS_WEIGHT:
-        weight = tl.load(weight_ptr + n * weight_stride, mask=mask, other=0.0).to(tl.float32)
-    dweight = tl.zeros([BLOCK_N], tl.float32)
-    for row in range(tl.program_id(1), M, tl.num_programs(1)):
-        m = tl.cast(row, tl.int64)
-        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-        z = _read(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL, "evict_first")
-        dout = tl.load(dout_ptr + m * dout_stride_m + n * dout_stride_n, mask=mask, other=0.0).to(tl.float32)
-        root = tl.load(root_ptr + m)
-        dot = tl.sum(tl.load(dots_ptr + m * SPLITS + parts, mask=parts < SPLITS, other=0.0), axis=0) / N
-        normed = z * root
-        dx = root * (dout * weight - normed * dot)
-        if HAS_DSUM:
-            dx += tl.load(dsum_ptr + m * dsum_stride_m + n * dsum_stride_n, mask=mask, other=0.0).to(tl.float32)
-        tl.store(dx_ptr + m * N + n, dx.to(dx_ptr.dtype.element_ty), mask=mask)
-        if KEEP_WEIGHT:
-            dweight += dout * normed
-    if KEEP_WEIGHT:
-        tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * N + n, dweight, mask=mask)
-
-
-def _launch_backward(
-    x, residual, weight, dout, dsum, root, dx, dweight, *, programs=None, block_m=None, block_n=None, num_warps=None
-):
-    """dx (M, N) and, where there is a weight, dweight (N,) from the upstream gradients of out and of the sum."""
-    M, N = x.shape
-    sms = multiprocessors(x.device)
-    flags = {"HAS_RESIDUAL": residual is not None, "HAS_WEIGHT": weight is not None}
-    ends = {"HAS_DSUM": dsum is not None, "KEEP_WEIGHT": dweight is not None}
-    strides = (*x.stride(), *_strides(residual), 0 if weight is None else weight.stride(0), *dout.stride())
-    if N <= MAX_BACKWARD_BLOCK:
-        tile_n = block_n or triton.next_power_of_2(N)
-        tile_m = block_m or max(1, NARROW_TILE // tile_n)
-        parts = programs or 2 * sms
-        if isinstance(M, int):
-            parts = min(parts, triton.cdiv(M, tile_m))
-        partial = None if dweight is None else partials(parts, N, x.device)
-        warps = num_warps or min(max(tile_m * tile_n // 512, 4), op.MAX_WARPS)
-        given = (x, residual, weight, dout, dsum, root, dx, partial, M, N, *strides, *_strides(dsum))
-        sizes = {"BLOCK_M": tile_m, "BLOCK_N": tile_n}
-        launch(wrap_triton(_rmsnorm_backward_rows), (parts,), given, **sizes, **flags, **ends, num_warps=warps)
-    else:
-        tile_n = block_n or 2048
-        splits = triton.cdiv(N, tile_n)
-        parts = programs or max(1, 4 * sms // splits)
-        if isinstance(M, int):
-            parts = min(parts, M)
-        partial = None if dweight is None else partials(parts, N, x.device)
-        dots = torch.empty((M, splits), dtype=torch.float32, device=x.device)
-        sizes, warps = {"SPLITS": splits, "BLOCK_N": tile_n}, num_warps or 8
-        given = (x, residual, weight, dout, root, dots, N, *strides)
-        launch(wrap_triton(_rmsnorm_dots), (M, splits), given, **sizes, **flags, num_warps=warps)
-        given = (x, residual, weight, dout, dsum, root, dots, dx, partial, M, N, *strides, *_strides(dsum))
-        sizes = {"SPLITS": splits, "SPLITS_BLOCK": triton.next_power_of_2(splits), "BLOCK_N": tile_n}
-        kernel = wrap_triton(_rmsnorm_backward_columns)
-        launch(kernel, (splits, parts), given, **sizes, **flags, **ends, num_warps=warps)
-    if dweight is not None:
-        sum_partials(partial, dweight)
-
-
-def _require(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None) -> None:
-    checks.require_tensor("x", x, differentiable=True)
-    if x.dim() == 0:
-        raise ValueError("x has shape (); expected at least one dimension.")
-    if residual is not None:
-        checks.require_tensor("residual", residual, differentiable=True)
-        checks.require_same("residual", residual, "x", x)
-    if weight is not None:
-        checks.require_tensor("weight", weight, differentiable=True)
-        if weight.shape != x.shape[-1:]:
-            expected = f"one number a column of x, ({x.shape[-1]},)"
-            raise ValueError(f"weight has shape {tuple(weight.shape)}; expected {expected}.")
-        checks.require_alike("weight", weight, "x", x)
-    checks.require_runnable("x", x, _rmsnorm_rows)
-
-
-def _rows(tensor: torch.Tensor | None, N: int) -> torch.Tensor | None:
-    return None if tensor is None else tensor.reshape(-1, N)
-
-
-def _empty(x: torch.Tensor, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-    return torch.empty(x.shape if shape is None else shape, dtype=x.dtype, device=x.device)
-
-
-def _forward(x, residual, weight, eps, total=None, root=None) -> torch.Tensor:
-    _require(x, residual, weight)
-    out = _empty(x)
-    if x.numel():
-        N = x.shape[-1]
-        _launch(_rows(x, N), _rows(residual, N), weight, out.view(-1, N), eps, _rows(total, N), root)
-    return out
-
-
-def _kept(
-    x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, eps: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """out, the sum rounded to the dtype, and the factor of each row in float32."""
-    total, root = _empty(x), torch.empty((math.prod(x.shape[:-1]),), dtype=torch.float32, device=x.device)
-    return _forward(x, residual, weight, eps, total, root), total, root
-
-
-def _gradients(
-    x: torch.Tensor,
-    residual: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    root: torch.Tensor,
-    dout: torch.Tensor,
-    dtotal: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradient of x, which is also the residual's, and the weight's; without a weight an empty tensor."""
-    dx, dweight = _empty(x), _empty(x, (0,) if weight is None else weight.shape)
-    if x.numel() == 0:
-        return dx, dweight.zero_()
-    N = x.shape[-1]
-    wanted = None if weight is None else dweight
-    upstream = (_rows(dout, N), _rows(dtotal, N))
-    _launch_backward(_rows(x, N), _rows(residual, N), weight, *upstream, root, dx.view(-1, N), wanted)
-    return dx, dweight
-
-
-_rmsnorm_backward_op = register(
-    "rmsnorm_backward",
-    _gradients,
-    lambda x, residual, weight, root, dout, dtotal: (_empty(x), _empty(x, (0,) if weight is None else weight.shape)),
-)
-
-
-def _save(ctx, inputs, output):
-    x, residual, weight, _ = inputs
-    ctx.save_for_backward(x, residual, weight, output[2])
-    ctx.mark_non_differentiable(output[2])
-    ctx.set_materialize_grads(False)  # an output that nobody used has None for a gradient
-
-
-def _backward(ctx, dout, dtotal, _droot):
-    x, residual, weight, root = ctx.saved_tensors
-    if dout is None and dtotal is None:
-        return None, None, None, None
-    if dout is None:
-        dx, dweight = dtotal, None if weight is None else torch.zeros_like(weight)
-    else:
-        dx, dweight = _rmsnorm_backward_op(x, residual, weight, root, dout, dtotal)
-    return dx, None if residual is None else dx, None if weight is None else dweight, None
-
-
-_rmsnorm_op = register(
-    "rmsnorm",
-    _kept,
-    lambda x, residual, weight, eps: (
-        _empty(x),
-        _empty(x),
-        torch.empty((math.prod(x.shape[:-1]),), dtype=torch.float32, device=x.device),
-    ),
-    save=_save,
-    backward=_backward,
-)
-
-
-def rmsnorm(
-    x: torch.Tensor, residual: torch.Tensor | None = None, weight: torch.Tensor | None = None, eps: float = EPS
-) -> torch.Tensor:
-    """The normalised rows of x, or of x + residual, as a new contiguous tensor; this module's contract has the rest.
-
-    Raises TypeError or ValueError for arguments that do not fit, RuntimeError on a CPU tensor outside Triton's
-    interpreter; each names the argument, and nothing has been launched. The method: Zhang and Sennrich, "Root Mean
-    Square Layer Normalization", 2019.
-    """
-    if not torch.compiler.is_compiling() and direct(x, residual, weight):
-        return _forward(x, residual, weight, eps)
-    return _rmsnorm_op(x, residual, weight, float(eps))[0]
-
-
-def add_rmsnorm(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, eps: float = EPS
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """`rmsnorm(x, residual, weight)`, and x + residual rounded to the dtype: what the next layer adds to.
-
-    The normalised rows come from the sum before it is rounded, and so do the gradients.
-    """
-    if not torch.compiler.is_compiling() and direct(x, residual, weight):
-        total = _empty(x)
-        return _forward(x, residual, weight, eps, total), total
-    return _rmsnorm_op(x, residual, weight, float(eps))[:2]
+        arguments = (*tensors, M, N, *steps, eps)
+        launch(wrap_triton(_rmsnorm_rows), (groups,), arguments, **read, **flags, **tile)
+        return
+    grid, all_parts = (groups * parts,), {"ALL_PARTS": triton.next_power_of_2(parts)}
+    state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
+    if plan.path == "joint":
+        arrived = torch.zeros(1 + groups, dtype=torch.int32, device=x.device)
+        arguments = (*tensors, state, arrived, M, N, *steps, eps, parts)
+        launch(wrap_triton(_rmsnorm_joint), grid, arguments, **read, **flags, **all_parts, **tile)
+        return
+    part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
+    arguments = (x, residual, state, M, N, *steps[:4], parts, part_n)
+    launch(wrap_triton(_rmsnorm_parts), grid, arguments, **read, **tile)
+    arguments = (*tensors, state, M, N, *steps, eps, parts, part_n)
+    launch(wrap_triton(_rmsnorm_finish), grid, arguments, **read, **flags, **all_parts, **tile)
 
 
 def launch_rmsnorm(
@@ -484,8 +210,9 @@ def launch_rmsnorm(
     """Write the normalised rows to `out` and return it, as `plan_rmsnorm` says with the choices given.
 
     x and residual: (M, N), any strides; weight: (N,). out: (M, N), contiguous; it must not overlap the others. path is
-    "block", "looped" or "split"; block and num_warps are powers of two, at most 32768 and 32, and a single block is at
-    least N columns wide. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
+    "block", "joint" or "split" (see `kernels.ops.row_plan`); block and num_warps are powers of two, at most 32768 and
+    32. A single block is at least N columns wide; joint parts are at most as many as multiprocessors, and run on a GPU
+    only. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
     """
     _require(x, residual, weight)
     if x.dim() != 2:
@@ -496,56 +223,108 @@ def launch_rmsnorm(
     for name, tensor in (("x", x), ("residual", residual), ("weight", weight)):
         if tensor is not None:
             checks.require_apart("out", out, name, tensor)
-    if path not in (None, "block", "looped", "split"):
-        raise ValueError(f'path is {path!r}; expected "block", "looped", "split" or None.')
-    if block is not None:
-        checks.require_power_of_two("block", block, MAX_BLOCK)
-    if num_warps is not None:
-        checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
-    if x.numel() == 0:
-        return out
-    M, N = x.shape
-    plan = plan_rmsnorm(M, N, x.element_size(), multiprocessors(x.device), path, block, num_warps)
-    if plan.path == "block" and plan.block_n < N:
-        raise ValueError(f'block is {plan.block_n} for rows of {N} elements; expected at least {N}, or path="looped".')
-    if plan.path == "split" and M > MAX_GRID_Y:
-        raise ValueError(f'path is "split" for {M} rows; expected at most {MAX_GRID_Y}, or another path.')
-    _launch(x, residual, weight, out, eps, None, None, path, block, num_warps)
+    require_choice(x, path, block, num_warps, PATHS)
+    if x.numel():
+        _launch(x, residual, weight, out, eps, None, None, path, block, num_warps)
     return out
 
 
-def inputs(shape: tuple[int, ...], dtype: str, device: str, seed: int, padding: int = 3) -> tuple[torch.Tensor, ...]:
-    """x and residual of `shape` with `padding` NaN behind each row, and a weight near 1, seeded.
+def _require(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None) -> None:
+    checks.require_tensor("x", x, differentiable=True)
+    if x.dim() == 0:
+        raise ValueError("x has shape (); expected at least one dimension.")
+    if residual is not None:
+        checks.require_tensor("residual", residual, differentiable=True)
+        checks.require_same("residual", residual, "x", x)
+    require_weight(x, weight)
+    checks.require_runnable("x", x, _rmsnorm_rows)
 
-    Rows are scaled by 1/64, 1 and 64 in turn, so that a root taken over the wrong row or the wrong number of columns
-    shows. The residual is 64 times smaller than x: a sum that is rounded too early loses part of it.
+
+def _empty(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def _roots(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty((math.prod(x.shape[:-1]),), dtype=torch.float32, device=x.device)
+
+
+def _forward(x, residual, weight, eps, total=None, root=None) -> torch.Tensor:
+    _require(x, residual, weight)
+    out = _empty(x)
+    if x.numel():
+        N = x.shape[-1]
+        _launch(rows_of(x, N), rows_of(residual, N), weight, out.view(-1, N), eps, rows_of(total, N), root)
+    elif root is not None:
+        root.fill_(eps**-0.5)  # rows without a column: their mean is taken for 0
+    return out
+
+
+def _kept(
+    x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """out, the sum rounded to the dtype, and the factor of each row in float32."""
+    total, root = _empty(x), _roots(x)
+    return _forward(x, residual, weight, eps, total, root), total, root
+
+
+def _save(ctx, inputs, output):
+    x, residual, weight, _ = inputs
+    ctx.save_for_backward(x, residual, weight, output[2])
+    ctx.mark_non_differentiable(output[2])
+    ctx.set_materialize_grads(False)  # an output that nobody used has None for a gradient
+
+
+def _backward(ctx, dout, dtotal, _droot):
+    x, residual, weight, root = ctx.saved_tensors
+    if dout is None and dtotal is None:
+        return None, None, None, None
+    if dout is None:
+        dx, dweight = dtotal, None if weight is None else torch.zeros_like(weight)
+    else:
+        dx, dweight = rmsnorm_backward(x, residual, weight, root, dout, dtotal)
+    return dx, None if residual is None else dx, None if weight is None else dweight, None
+
+
+_rmsnorm = register(
+    "rmsnorm",
+    _kept,
+    lambda x, residual, weight, eps: (_empty(x), _empty(x), _roots(x)),
+    save=_save,
+    backward=_backward,
+)
+
+
+def rmsnorm(
+    x: torch.Tensor, residual: torch.Tensor | None = None, weight: torch.Tensor | None = None, eps: float = EPS
+) -> torch.Tensor:
+    """The normalised rows of x, or of x + residual, as a new contiguous tensor; this module's contract has the rest.
+
+    Raises TypeError or ValueError for arguments that do not fit, RuntimeError on a CPU tensor outside Triton's
+    interpreter; each names the argument, and nothing has been launched. The method: Zhang and Sennrich, "Root Mean
+    Square Layer Normalization", 2019.
     """
-    generator = torch.Generator(device).manual_seed(seed)
-    as_dtype = getattr(torch, dtype)
-    scale = 64.0 ** (torch.arange(op.elements(shape[:-1]), device=device) % 3 - 1).reshape(*shape[:-1], 1)
-    x = (torch.randn(shape, generator=generator, device=device) * scale).to(as_dtype)
-    residual = (torch.randn(shape, generator=generator, device=device) * scale / 64).to(as_dtype)
-    weight = (1 + 0.25 * torch.randn(shape[-1:], generator=generator, device=device)).to(as_dtype)
-    return op.with_padded_rows(x, padding), op.with_padded_rows(residual, padding + 1 if padding else 0), weight
+    if torch.compiler.is_compiling():
+        return _rmsnorm(x, residual, weight, eps)[0]
+    if direct(x, residual, weight):
+        return _forward(x, residual, weight, eps)
+    _require(x, residual, weight)
+    return _rmsnorm(x, residual, weight, float(eps))[0]
 
 
-def gradient_inputs(shape: tuple[int, ...], dtype: str, device: str, seed: int, padding: int = 3):
-    """x, residual, weight, the factor of each row, and an upstream gradient."""
-    x, residual, weight = inputs(shape, dtype, device, seed, padding)
-    total = x.double() + residual.double()
-    root = torch.rsqrt(total.square().mean(dim=-1) + EPS).float().reshape(-1) if total.numel() else None
-    if root is None:
-        root = torch.empty((op.elements(shape[:-1]),), dtype=torch.float32, device=device)
-    generator = torch.Generator(device).manual_seed(seed + 1)
-    dout = torch.randn(shape, generator=generator, device=device).to(x.dtype)
-    return x, residual, weight, root, op.with_padded_rows(dout, padding)
+def add_rmsnorm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, eps: float = EPS
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`rmsnorm(x, residual, weight)`, and x + residual rounded to the dtype: what the next layer adds to.
 
-
-def _gradient_reference(x, residual, weight, root, dout):
-    with torch.enable_grad():
-        leaves = [each.double().requires_grad_() for each in (x, residual, weight)]
-        dx, _, dweight = torch.autograd.grad(reference(*leaves), leaves, dout.double())
-    return dx, dweight
+    The normalised rows come from the sum before it is rounded, and so do the gradients.
+    """
+    if torch.compiler.is_compiling():
+        return _rmsnorm(x, residual, weight, eps)[:2]
+    if direct(x, residual, weight):
+        total = _empty(x)
+        return _forward(x, residual, weight, eps, total), total
+    _require(x, residual, weight)
+    return _rmsnorm(x, residual, weight, float(eps))[:2]
 
 
 def _eager(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -559,41 +338,11 @@ def _library(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> t
     return torch.nn.functional.rms_norm(x + residual, x.shape[-1:], weight, EPS)
 
 
-def _gradient_eager(x, residual, weight, root, dout):
-    with torch.enable_grad():
-        leaves = [each.detach().requires_grad_() for each in (x, residual, weight)]
-        dx, _, dweight = torch.autograd.grad(_eager(*leaves), leaves, dout)
-    return dx, dweight
+def _liger(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Liger's fused kernel, which rounds the sum too, and returns it as well."""
+    from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
 
-
-CHECKS = (
-    op.Case((3, 31), "ragged: one lane short of a warp"),
-    op.Case((5, 1), "one column: the root is its magnitude"),
-    op.Case((1, 33), "one row, one lane past a warp"),
-    op.Case((17, 128), "narrow: several rows in a program, and one row left over"),
-    op.Case((6, 257), "one past a power of two: nearly half of the block is padding"),
-    op.Case((2, 3, 40), "two leading dimensions"),
-    op.Case((65,), "one dimension: a single row"),
-    op.Case((0, 8), "no row: the weight's gradient is zero"),
-    op.Case((8, 0), "no column"),
-    op.Case((2, 4097), "pads to 8192"),
-    op.Case((2, 20000), "few wide rows: split"),
-    op.Case((1, 32769), "one past the widest block"),
-)
-BENCHES = (
-    op.Case((4096, 1024), "8 MiB a tensor in bfloat16: a short run, where the launch shows"),
-    op.Case((16384, 4096), "rows of one block, far larger than the L2 cache"),
-    op.Case((16384, 8192), "the same, twice as wide"),
-    op.Case((4096, 32768), "the widest block"),
-    op.Case((64, 131072), "fewer rows than the GPU has multiprocessors"),
-)
-
-
-def _gradient_tolerance(dtype: str, shape: tuple[int, ...]) -> tuple[float, float]:
-    """The weight's gradient adds a term a row; terms are about 4 at most, and their sum may be near zero."""
-    rows = max(2, op.elements(shape[:-1]))
-    rtol, _ = op.tolerance(dtype, terms=max(shape[-1], rows), largest_exponent=8)
-    return rtol, 64 * 16 * op.ROUNDOFF["float32"] * (math.sqrt(max(rows, shape[-1])) + 4)
+    return LigerFusedAddRMSNormFunction.apply(x, residual, weight, EPS, 0.0, "llama", False)[0]
 
 
 OP = op.Op(
@@ -602,40 +351,35 @@ OP = op.Op(
     implementations=(
         op.Implementation("triton", rmsnorm, "triton", "kernels.ops.rmsnorm:_launch", ours=True),
         op.Implementation("torch", _library, "torch", "", dtypes=("float32",)),
-        op.Implementation("torch.compile", op.compiled(_eager), "torch", ""),
+        op.Implementation("torch.compile", op.compiled(_eager), "torch", "kernels.ops.rmsnorm:_eager"),
+        op.Implementation("liger", _liger, "liger_kernel", "", dtypes=("float32",)),
         op.Implementation("eager", _eager, "torch", "kernels.ops.rmsnorm:_eager"),
     ),
     inputs=inputs,
     # read x, the residual and the weight once, write out once
     bytes_moved=lambda shape, dtype: (3 * op.elements(shape) + shape[-1]) * op.ELEMENT_BYTES[dtype],
     flops=lambda shape: 5 * op.elements(shape),  # sum, square, its sum, two products
-    checks=CHECKS,
-    benches=BENCHES,
+    checks=(
+        op.Case((3, 31), "ragged: one lane short of a warp"),
+        op.Case((5, 1), "one column: the root is its magnitude"),
+        op.Case((1, 33), "one row, one lane past a warp"),
+        op.Case((17, 128), "narrow: several rows in a program, and one row left over"),
+        op.Case((6, 257), "one past a power of two: nearly half of the block is padding"),
+        op.Case((2, 3, 40), "two leading dimensions"),
+        op.Case((65,), "one dimension: a single row"),
+        op.Case((0, 8), "no row"),
+        op.Case((8, 0), "no column"),
+        op.Case((2, 4097), "pads to 8192"),
+        op.Case((1, 32769), "one past the widest block: parts"),
+    ),
+    benches=(
+        op.Case((4096, 1024), "8 MiB a tensor in bfloat16: a short run, where the launch shows"),
+        op.Case((16384, 4096), "rows of one block, far larger than the L2 cache"),
+        op.Case((16384, 8192), "the same, twice as wide"),
+        op.Case((4096, 32768), "the widest block"),
+        op.Case((64, 131072), "fewer rows than the GPU has multiprocessors"),
+    ),
     dtypes=op.DTYPES,
     tolerance=lambda dtype, shape: op.tolerance(dtype, terms=max(shape[-1], 2), largest_exponent=8),
-    gradient_tolerance=_gradient_tolerance,
-    backward=op.Op(
-        name="rmsnorm_backward",
-        reference=_gradient_reference,
-        implementations=(
-            op.Implementation(
-                "triton",
-                lambda x, residual, weight, root, dout: _rmsnorm_backward_op(x, residual, weight, root, dout, None),
-                "triton",
-                "kernels.ops.rmsnorm:_launch_backward",
-                ours=True,
-            ),
-            op.Implementation("eager", _gradient_eager, "torch", ""),
-        ),
-        inputs=gradient_inputs,
-        # read x, the residual, the upstream gradient, the weight and a root a row; write dx and the weight's gradient
-        bytes_moved=lambda shape, dtype: (
-            (4 * op.elements(shape) + 2 * shape[-1]) * op.ELEMENT_BYTES[dtype] + 4 * op.elements(shape[:-1])
-        ),
-        flops=lambda shape: 11 * op.elements(shape),
-        checks=CHECKS,
-        benches=BENCHES,
-        dtypes=op.DTYPES,
-        tolerance=_gradient_tolerance,
-    ),
+    gradient_tolerance=backward_tolerance,
 )
