@@ -1,10 +1,11 @@
 """One run of the bench over operators: check, then time, then record, case by case."""
 
+import importlib.util
 import inspect
 import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -63,40 +64,62 @@ def parse_shape(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def launcher(op_name: str) -> tuple[Callable[..., Any], dict[str, inspect.Parameter]]:
-    """The operator's launcher with knobs, and the knobs: `launch_<op>` of its module, keyword-only parameters."""
-    call = getattr(import_module(f"kernels.ops.{op_name}"), f"launch_{op_name}", None)
+def launcher(op: Any) -> tuple[Callable[..., Any], dict[str, inspect.Parameter]]:
+    """The operator's launcher with knobs, and the knobs: `launch_<module>` of its module, keyword-only parameters."""
+    module = op.implementation("triton").source.partition(":")[0]
+    call = getattr(import_module(module), f"launch_{module.rpartition('.')[2]}", None)
     if call is None:
-        raise UsageError(f"{op_name} has no launcher whose block size or warps could be varied.")
+        raise UsageError(f"{op.name} has no launcher whose block size or warps could be varied.")
     parameters = inspect.signature(call).parameters.values()
     return call, {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def variant(op_name: str, text: str) -> Contender:
+def variant(op: Any, text: str) -> Contender:
     """`block=128,warps=8` as a contender named triton[block=128,warps=8].
 
     A knob is named in full or by an unambiguous part of its name. Raises UsageError naming the knobs there are.
     """
-    call, knobs = launcher(op_name)
+    call, knobs = launcher(op)
+    fixed = {name: value for name, value in op.launch.items() if name in knobs}
     chosen: dict[str, int | str] = {}
     for part in text.split(","):
         name, equals, value = (word.strip() for word in part.partition("="))
         matches = [name] if name in knobs else [knob for knob in knobs if name and name in knob]
         if not equals or len(matches) != 1 or not value:
             raise UsageError(
-                f"--variant {text!r}: {part.strip()!r} does not set a knob of {op_name}; it has {', '.join(knobs)}, "
+                f"--variant {text!r}: {part.strip()!r} does not set a knob of {op.name}; it has {', '.join(knobs)}, "
                 f"each written as {next(iter(knobs), 'knob')}=VALUE."
             )
         chosen[matches[0]] = int(value) if value.isdigit() else value
 
     def run(*tensors: Any) -> Any:
-        import torch
-
-        return call(*tensors, torch.empty_like(tensors[0], memory_format=torch.contiguous_format), **chosen)
+        return call(*tensors, *new_outputs(op, tensors), **{**fixed, **chosen})
 
     # The same reference as the operator itself: what was measured is the kernel and its plan, not the argument checks.
-    source = import_module(f"kernels.ops.{op_name}").OP.implementation("triton").source
-    return Contender(f"triton[{text}]", run, "triton", source, True, None, chosen)
+    ours = op.implementation("triton")
+    return Contender(f"triton[{text}]", run, "triton", ours.source, True, ours.dtypes, chosen)
+
+
+def results(out: Any) -> tuple[Any, ...]:
+    """What a call returned, as a tuple of tensors."""
+    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+
+def new_outputs(op: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Uninitialised tensors of the shapes, dtypes and layouts that the operator returns for these inputs."""
+    import torch
+
+    if op.outputs is not None:
+        return results(op.outputs(*inputs))
+    return (torch.empty_like(inputs[0], memory_format=torch.contiguous_format),)
+
+
+def poison(outputs: Sequence[Any]) -> None:
+    """Fill with what no result holds: NaN, or the lowest number of an integer dtype."""
+    import torch
+
+    for tensor in outputs:
+        tensor.fill_(float("nan") if tensor.is_floating_point() else torch.iinfo(tensor.dtype).min)
 
 
 def contenders(op: Any, options: Options) -> list[Contender]:
@@ -110,7 +133,7 @@ def contenders(op: Any, options: Options) -> list[Contender]:
     if unknown:
         known = ", ".join(i.name for i in op.implementations)
         raise UsageError(f"{op.name} has no implementation called {', '.join(unknown)}; it has {known}.")
-    return found + [variant(op.name, text) for text in options.variants]
+    return found + [variant(op, text) for text in options.variants]
 
 
 def unavailable(contender: Contender) -> str | None:
@@ -124,6 +147,9 @@ def unavailable(contender: Contender) -> str | None:
             import triton  # noqa: F401
         except ImportError:
             return "Triton is not installed."
+    elif contender.needs != "torch" and importlib.util.find_spec(contender.needs) is None:
+        package = contender.needs.replace("_", "-")
+        return f"{package} is not installed; pip install {package} adds it to the comparison."
     return None
 
 
@@ -166,6 +192,19 @@ def judge(out: Any, expected: Any, tolerance: tuple[float, float]) -> Verdict:
     return Verdict(False, worst if math.isfinite(worst) else None, most if math.isfinite(most) else None, sentence)
 
 
+def judge_all(outs: Sequence[Any], expected: Sequence[Any], tolerance: tuple[float, float]) -> Verdict:
+    """`judge` for each of several results: the first that is wrong, otherwise the largest errors."""
+    if len(outs) != len(expected):
+        return Verdict(False, None, None, f"There are {len(outs)} results; there should be {len(expected)}.")
+    verdicts = [judge(out, want, tolerance) for out, want in zip(outs, expected, strict=True)]
+    for index, verdict in enumerate(verdicts):
+        if not verdict.right:
+            which = f"Result {index} of {len(outs)}: " if len(outs) > 1 else ""
+            return replace(verdict, sentence=which + verdict.sentence)
+    worst, most = (max(getattr(v, name) for v in verdicts) for name in ("max_abs_error", "error_over_tolerance"))
+    return Verdict(True, worst, most, "")
+
+
 def blank(op: Any, contender: Contender, shape: tuple[int, ...], dtype: str, options: Options) -> Record:
     """A record with everything known before the measurement."""
     return Record(
@@ -188,8 +227,6 @@ def blank(op: Any, contender: Contender, shape: tuple[int, ...], dtype: str, opt
 
 def check(device: Any, op: Any, contender: Contender, record: Record) -> None:
     """First call, then two rounds of fresh inputs against the reference. A wrong result is recorded and never timed."""
-    import torch
-
     shape, dtype = tuple(record.shape), record.dtype
     for turn in range(2):
         seed = secrets.randbelow(1 << 31)
@@ -199,10 +236,10 @@ def check(device: Any, op: Any, contender: Contender, record: Record) -> None:
             timed = first_call(device, lambda given=inputs: contender.call(*given))
             record.first_call_ms, record.compile_ms = timed.first_call_ms, timed.compile_ms
         # The allocator hands a freed block out again: let it hold NaN, so that an element nobody wrote shows.
-        torch.full_like(inputs[0], float("nan"), memory_format=torch.contiguous_format)
+        poison(new_outputs(op, inputs))
         out = contender.call(*inputs)
         device.synchronize()
-        verdict = judge(out, expected, op.tolerance(dtype, shape))
+        verdict = judge_all(results(out), results(expected), op.tolerance(dtype, shape))
         record.max_abs_error, record.error_over_tolerance = verdict.max_abs_error, verdict.error_over_tolerance
         if not verdict.right:
             record.status, record.reason = "wrong", f"Seed {seed}: {verdict.sentence}"

@@ -199,6 +199,7 @@ def _record(name: str, activation: str, scale: float) -> op.Op:
             op.Case((131072, 128), "narrow rows"),
         ),
         dtypes=op.DTYPES,
+        launch={"activation": activation, "scale": scale},
         tolerance=lambda dtype, shape: (
             op.tolerance(dtype, terms=2, largest_exponent=24)[0],
             32 * op.ROUNDOFF["float32"],  # a sum near zero keeps the absolute error of its terms

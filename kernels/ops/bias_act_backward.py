@@ -266,6 +266,7 @@ def _record(name: str, activation: str, scale: float) -> op.Op:
             op.Case((131072, 128), "narrow rows"),
         ),
         dtypes=op.DTYPES,
+        launch={"activation": activation, "scale": scale},
         tolerance=tolerance,
     )
 

@@ -10,8 +10,8 @@ import functools
 import importlib
 import math
 import types
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class Op:
     of the operator that computes them, where it has kernels of its own and is not registered itself: its inputs are
     what was saved and the upstream gradient. Where an operator has several results, `reference` and `call` return a
     tuple. `outputs(*inputs)` returns new, uninitialised results for a launcher to write to; it is left out where there
-    is one result that is like the first input.
+    is one result that is like the first input. `launch` are the choices of the module's launcher that make it this
+    operator and not another of the same kernel.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Op:
     gradient_tolerance: Callable[[str, tuple[int, ...]], tuple[float, float]] | None = None
     backward: Op | None = None
     outputs: Callable[..., torch.Tensor | tuple[torch.Tensor, ...]] | None = None
+    launch: Mapping[str, object] = field(default_factory=dict)
 
     def implementation(self, name: str) -> Implementation:
         """The implementation of that name; KeyError with a sentence that lists the names there are."""
