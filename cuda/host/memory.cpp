@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "runtime.h"
 
@@ -24,6 +25,18 @@ std::uint64_t sizes[kMaxAllocations];
 int count = 0;
 std::uint64_t total = 0;
 int refusals = 0;
+
+// What the launcher itself filled or copied to: nobody's access, and yet the elements have a value.
+struct Filled {
+    std::uintptr_t address;
+    std::uint64_t bytes;
+};
+std::vector<Filled> filled;
+
+void* note(void* to, std::size_t bytes) {
+    if (kh::runtime.library && bytes) filled.push_back({reinterpret_cast<std::uintptr_t>(to), bytes});
+    return to;
+}
 
 // The heap of kernels, as large as a GPU's is by default. Blocks lie one after another, each behind its size; one that
 // is given back is used again by the next that fits into it.
@@ -123,8 +136,10 @@ HIDDEN int cudaFree(void* pointer) {
     return 0;
 }
 
-HIDDEN int cudaMemcpy(void* to, const void* from, std::size_t bytes, int) { return std::memmove(to, from, bytes), 0; }
-HIDDEN int cudaMemset(void* to, int value, std::size_t bytes) { return std::memset(to, value, bytes), 0; }
+HIDDEN int cudaMemcpy(void* to, const void* from, std::size_t bytes, int) {
+    return std::memmove(note(to, bytes), from, bytes), 0;
+}
+HIDDEN int cudaMemset(void* to, int value, std::size_t bytes) { return std::memset(note(to, bytes), value, bytes), 0; }
 
 // What malloc and free are in a kernel's source; outside kernels they are the C library's.
 HIDDEN void* kh_malloc(std::size_t bytes) noexcept { return allocate(bytes, CALLER); }
@@ -133,7 +148,14 @@ HIDDEN void kh_free(void* pointer) noexcept { release(pointer); }
 // Sizes of the allocations, in order; their regions follow those that Python added.
 __attribute__((visibility("default"))) int kh_allocations(const std::uint64_t** bytes) { return *bytes = sizes, count; }
 
+// Pieces of memory that the launcher filled, in order: address and bytes of each.
+__attribute__((visibility("default"))) int kh_filled(const Filled** pieces) {
+    *pieces = filled.data();
+    return static_cast<int>(filled.size());
+}
+
 __attribute__((visibility("default"))) void kh_free_allocations() {
+    filled.clear();
     while (count > 0) std::free(allocations[--count]);
     if (heap) munmap(heap - kGuard, kHeapBytes + 2 * kGuard);
     heap = nullptr;

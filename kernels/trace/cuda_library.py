@@ -245,6 +245,12 @@ class Library:
         count = self.calls.kh_allocations(ctypes.byref(start))
         return _copy(start.value, count, np.dtype("<u8")).tolist()
 
+    def filled(self) -> list[tuple[int, int]]:
+        """Address and bytes of each piece of memory that the launcher filled or copied to itself."""
+        start = ctypes.c_void_p()
+        count = self.calls.kh_filled(ctypes.byref(start))
+        return [tuple(pair) for pair in _copy(start.value, count, np.dtype(("<u8", 2))).tolist()]
+
     def thread_states(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """State, line and return address of each thread of the block that ran last."""
         state, line, pc = np.zeros(1024, np.int32), np.zeros(1024, np.int32), np.zeros(1024, np.uint32)

@@ -56,6 +56,7 @@ class CudaTrace(Trace):
     could not go on. `warp_intervals` counts, for each row, the `__syncwarp` calls since the last barrier; `compares`
     says which rows are compare-and-swaps. `fences` holds `__threadfence()` and its kind as columns. `copies` holds
     where asynchronous copies begin; `delivered` says which rows are their ends, writes that come when a thread waits.
+    `filled` says for a buffer which elements the launcher itself set, by cudaMemset or cudaMemcpy.
     """
 
     outputs: tuple[str, ...] = ()
@@ -68,6 +69,7 @@ class CudaTrace(Trace):
     compares: np.ndarray = field(default_factory=lambda: np.empty(0, bool), repr=False)
     copies: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     delivered: np.ndarray = field(default_factory=lambda: np.empty(0, bool), repr=False)
+    filled: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def owner_pairs(self, buffer: str, launch: int | None = None) -> list[tuple[int, int]]:
         """(block, thread) that wrote each element last, in the order of the view; (-1, -1) where nobody did."""
@@ -126,7 +128,7 @@ class CudaTrace(Trace):
         names = tuple(name for name in names if name in {b.name for b in self.buffers})
         shared = np.array([b.space == "shared" for b in self.buffers], bool)
         order = Order(self.columns, self.warp_intervals, self.fences, self.compares, shared)
-        rest = faults(self._ordered_by_warp(), names, order)
+        rest = faults(self._ordered_by_warp(), names, order, self.filled)
         found += [fault for fault in rest if not (self.stopped and fault.kind == "unwritten")]
         copied = early(self)
         explained = {fault.buffer for fault in copied}
@@ -210,7 +212,23 @@ def assemble(
         compares,
         copies,
         delivered,
+        _filled(library.filled(), regions),
     )
+
+
+def _filled(pieces: list[tuple[int, int]], regions: list[Region]) -> dict[str, np.ndarray]:
+    """Which elements of each argument lie whole in a piece of memory that the launcher filled."""
+    found: dict[str, np.ndarray] = {}
+    for region in regions:
+        if region.buffer is None:
+            continue
+        itemsize, start = region.buffer.owner.itemsize, region.buffer.start
+        for address, size in pieces:
+            first, last = -(-(address - start) // itemsize), (address + size - start) // itemsize
+            if first < last and first * itemsize < region.size and last > 0:
+                mask = found.setdefault(region.name, np.zeros(region.size // itemsize, bool))
+                mask[max(first, 0) : last] = True
+    return found
 
 
 def _distinct(parts: list[np.ndarray]) -> np.ndarray:

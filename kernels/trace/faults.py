@@ -6,7 +6,7 @@ or read by one and written by another. Threads of a block are ordered by its bar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,11 +82,17 @@ class Fault:
         return self.sentence
 
 
-def faults(trace: Trace, outputs: Sequence[str] | None = None, order: Ordered | None = None) -> list[Fault]:
+def faults(
+    trace: Trace,
+    outputs: Sequence[str] | None = None,
+    order: Ordered | None = None,
+    filled: Mapping[str, np.ndarray] | None = None,
+) -> list[Fault]:
     """All verdicts: out of bounds first, then races, then elements that nobody wrote.
 
     `outputs` names the buffers that must be written whole; left out, it is every global buffer that anyone writes.
-    `order` knows what fences and atomics order, where the language shows them.
+    `order` knows what fences and atomics order, where the language shows them. `filled` says for a buffer which of its
+    elements were set without an access, by the host.
     KeyError where a name is not in the trace.
     """
     from kernels.trace.races import races
@@ -101,7 +107,7 @@ def faults(trace: Trace, outputs: Sequence[str] | None = None, order: Ordered | 
     return [
         *_out_of_bounds(wide, active.rows(~inside)),
         *races(good, order),
-        *_unwritten(trace, good, outputs),
+        *_unwritten(trace, good, outputs, filled or {}),
     ]
 
 
@@ -217,7 +223,9 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _unwritten(trace: Trace, good: Trace, outputs: Sequence[str] | None) -> list[Fault]:
+def _unwritten(
+    trace: Trace, good: Trace, outputs: Sequence[str] | None, filled: Mapping[str, np.ndarray]
+) -> list[Fault]:
     """Elements of the outputs that no launch of the trace writes."""
     writes = good.rows(good.columns["what"] != READ)
     touched = set(np.unique(writes.columns["buffer"]).tolist())
@@ -228,6 +236,8 @@ def _unwritten(trace: Trace, good: Trace, outputs: Sequence[str] | None) -> list
         buffer = trace.buffer(name)
         written = np.zeros(buffer.extent, bool)
         written[writes.select(buffer=name).columns["element"]] = True
+        if name in filled:
+            written |= filled[name]
         missing = buffer.offsets.reshape(-1)
         missing = np.sort(missing[~written[missing]])
         if not len(missing):

@@ -22,6 +22,32 @@ def assert_matches(op: Op, result: torch.Tensor, inputs: tuple[torch.Tensor, ...
     torch.testing.assert_close(result.double(), op.reference(*inputs), rtol=rtol, atol=atol, equal_nan=True)
 
 
+def assert_all_match(op: Op, results: tuple[torch.Tensor, ...], inputs: tuple[torch.Tensor, ...], dtype: str) -> None:
+    """The same for an operator with several results, each new and contiguous."""
+    rtol, atol = op.tolerance(dtype, tuple(inputs[0].shape))
+    for result, expected in zip(results, op.reference(*inputs), strict=True):
+        assert result.dtype == getattr(torch, dtype)
+        assert result.shape == expected.shape and result.is_contiguous()
+        assert all(result.numel() == 0 or result.data_ptr() != x.data_ptr() for x in inputs)
+        torch.testing.assert_close(result.double(), expected, rtol=rtol, atol=atol, equal_nan=True)
+
+
+class Banded:
+    """A contiguous output filled with NaN (integers: the lowest), between two bands of sentinels."""
+
+    SENTINEL, BAND = 113, 64
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: str):
+        count = torch.Size(shape).numel()
+        self.buffer = torch.full((count + 2 * self.BAND,), self.SENTINEL, dtype=dtype, device=device)
+        self.out = self.buffer[self.BAND : self.BAND + count].view(shape)
+        self.out.fill_(float("nan") if dtype.is_floating_point else torch.iinfo(dtype).min)
+
+    def assert_bands_untouched(self) -> None:
+        bands = torch.cat([self.buffer[: self.BAND], self.buffer[self.BAND + self.out.numel() :]])
+        assert (bands == self.SENTINEL).all(), "the kernel wrote outside its output"
+
+
 class Framed:
     """A (rows, columns) output filled with NaN, inside a buffer of sentinels: a row above and below, columns beside."""
 

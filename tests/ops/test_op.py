@@ -12,7 +12,15 @@ from kernels.ops.op import DTYPES, ROUNDOFF, compiled, tolerance, with_padded_ro
 from kernels.ops.registry import NAMES, OPS, get
 
 ROOT = Path(__file__).parents[2]
-NOT_OPERATORS = {"__init__", "op", "checks", "interpreter", "library", "registry", "row_plan"}
+NOT_OPERATORS = {
+    "__init__", "op", "checks", "interpreter", "library", "registry", "row_plan", "joint", "partials", "rmsnorm_shared",
+    "rmsnorm_backward_wide",
+}  # fmt: skip
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+
+
+def several(value):
+    return value if isinstance(value, tuple) else (value,)
 
 
 def every_implementation():
@@ -21,27 +29,27 @@ def every_implementation():
 
 def test_every_operator_file_is_registered_under_its_own_name_and_tested():
     files = {path.stem for path in (ROOT / "kernels" / "ops").glob("*.py")} - NOT_OPERATORS
-    assert files == set(NAMES) == set(OPS)
-    assert all(OPS[name].name == name for name in NAMES)
+    assert files == set(NAMES) and files <= set(OPS)
+    assert all(record.name == name for name, record in OPS.items())
     assert all((ROOT / "tests" / "ops" / f"test_{name}.py").is_file() for name in NAMES)
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(KeyError, match=f"There is no operator named 'sofmax'; there are {', '.join(NAMES)}"):
+    with pytest.raises(KeyError, match=f"There is no operator named 'sofmax'; there are {', '.join(OPS)}"):
         get("sofmax")
     with pytest.raises(KeyError, match="add has no implementation named 'numpy'; it has triton, vector_add, torch"):
         get("add").implementation("numpy")
     assert get("add").implementation("torch").name == "torch"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OPS)
 def test_a_record_is_complete(name):
     op = OPS[name]
     names = [implementation.name for implementation in op.implementations]
     assert len(names) == len(set(names))
     assert names[0] == "triton" and op.implementations[0].ours
     assert {"torch", "torch.compile"} <= set(names)
-    assert set(op.dtypes) <= set(DTYPES)
+    assert set(op.dtypes) <= set(DTYPES) or set(op.dtypes) <= set(INTEGERS)
     for cases in (op.checks, op.benches):
         assert len({case.shape for case in cases}) == len(cases) > 3
         assert all(case.reason for case in cases)
@@ -49,7 +57,7 @@ def test_a_record_is_complete(name):
 
 @pytest.mark.parametrize("op,implementation", every_implementation())
 def test_a_source_reference_names_something_that_exists(op, implementation):
-    assert implementation.needs in ("torch", "triton", "cuda")
+    assert implementation.needs in ("torch", "triton", "cuda", "liger_kernel")
     assert set(implementation.dtypes) <= set(op.dtypes)
     if implementation.source == "":
         assert not implementation.ours
@@ -69,8 +77,10 @@ def test_a_records_source_covers_kernels_and_plan_but_no_argument_check(name):
     kernels = {f"{module}:{line.split('def ')[1].split('(')[0]}" for line in kernel_lines(name)}
     assert kernels and kernels <= reached
     assert not {symbol for symbol in reached if symbol.startswith(("kernels.ops.checks", "kernels.ops.interpreter"))}
-    if name in ("row_sum", "softmax_backward"):
+    if name in ("row_sum", "softmax_backward", "rmsnorm"):
         assert "kernels.ops.row_plan:plan_rows" in reached
+    if name == "rmsnorm_backward":
+        assert "kernels.ops.rmsnorm_backward_wide:rmsnorm_backward_joint" in reached
 
 
 def kernel_lines(name: str) -> list[str]:
@@ -94,24 +104,44 @@ def test_every_implementation_agrees_with_the_reference(op, implementation, dtyp
             pytest.skip(cuda.why_not())
     if implementation.name == "torch.compile" and device == "cpu":
         pytest.skip("torch.compile is compared on a GPU")
+    if implementation.needs == "liger_kernel":
+        pytest.importorskip("liger_kernel")
+    if op.name == "rmsnorm_backward" and implementation.name == "torch" and device == "cpu":
+        pytest.skip("PyTorch has this kernel on a GPU only")
     shape = (7, 260)
     inputs = op.inputs(shape, dtype, device, seed=8, padding=0)
     rtol, atol = op.tolerance(dtype, shape)
-    result = implementation.call(*inputs)
-    torch.testing.assert_close(result.double(), op.reference(*inputs), rtol=rtol, atol=atol)
+    for result, expected in zip(several(implementation.call(*inputs)), several(op.reference(*inputs)), strict=True):
+        torch.testing.assert_close(result.double(), expected.double(), rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OPS)
+def test_outputs_are_like_what_is_returned(name, device):
+    op = OPS[name]
+    for shape in ((6, 40), (0, 8)):
+        inputs = op.inputs(shape, op.dtypes[0], device, seed=1)
+        made = several(op.outputs(*inputs) if op.outputs else torch.empty_like(inputs[0]).contiguous())
+        for new, result in zip(made, several(op.implementations[0].call(*inputs)), strict=True):
+            assert (new.shape, new.dtype, new.device) == (result.shape, result.dtype, result.device)
+            assert new.is_contiguous() and result.is_contiguous()
+
+
+@pytest.mark.parametrize("name", OPS)
 def test_inputs_are_seeded_padded_and_typed(name, device):
     op = OPS[name]
     for dtype in op.dtypes:
         first, again = (op.inputs((6, 40), dtype, device, seed=1) for _ in range(2))
         other = op.inputs((6, 40), dtype, device, seed=2)
         for x, same, differs in zip(first, again, other):
-            assert x.shape == (6, 40) and x.dtype == getattr(torch, dtype) and x.device.type == device
+            assert x.device.type == device
             assert torch.equal(x, same) and not torch.equal(x, differs)
+            if x.dim() == 1:  # a number a column, or one a row
+                assert x.shape[0] in (6, 40)
+                continue
+            assert x.shape == (6, 40) and x.dtype == getattr(torch, dtype)
             assert x.stride() == (43, 1)
-            assert x.as_strided((5, 3), (43, 1), 40).isnan().all()
+            gaps = x.as_strided((5, 3), (43, 1), 40)
+            assert gaps.isnan().all() if x.is_floating_point() else (gaps == gaps[0, 0]).all()
         assert all(x.is_contiguous() for x in op.inputs((6, 40), dtype, device, seed=1, padding=0))
 
 
@@ -184,6 +214,12 @@ def test_a_cuda_twin_is_looked_up_when_called(monkeypatch):
     fake.vector_add = lambda x, y: x - y
     monkeypatch.setitem(sys.modules, "kernels.cuda", fake)
     assert twin.call(torch.tensor(5.0), torch.tensor(3.0)).item() == 2
+    other = op_module.cuda_twin("count", "cuda/counting.cu", ("int32",))
+    assert other.dtypes == ("int32",) and other.source == "cuda/counting.cu:count"
+    fake = types.ModuleType("kernels.cuda.counting")
+    fake.count = lambda x: x * 2
+    monkeypatch.setitem(sys.modules, "kernels.cuda.counting", fake)
+    assert other.call(torch.tensor(5)).item() == 10
 
 
 @pytest.mark.parametrize("op,implementation", [*every_implementation()])

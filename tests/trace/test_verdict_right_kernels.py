@@ -55,7 +55,14 @@ def softmax(rows, columns, padding):
     return arguments, {"out": weights / weights.sum(axis=1, keepdims=True)}
 
 
+def histogram(rows, columns, padding):
+    x = np.random.default_rng(rows).integers(-3, 23, rows * columns, dtype=np.int32)
+    counts = np.bincount(x[(x >= 0) & (x < 20)], minlength=20)
+    return [x, np.full(20, 2**64 - 1, np.uint64), x.size, 20, 2 + padding], {"out": counts}
+
+
 PARAMETERS = {
+    ("x", "out", "n", "bins", "blocks", "stream"): lambda name: histogram,
     ("x", "y", "out", "n", "stream"): lambda name: vector,
     ("x", "out", "rows", "columns", "x_stride", "out_stride", "stream"): lambda name: (
         softmax if "softmax" in name else matrix("transpose" in name)
