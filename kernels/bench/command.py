@@ -47,12 +47,15 @@ def _operators(name: str) -> list[Any]:
 
 
 def _check_dtypes(ops: list[Any], dtypes: list[str]) -> None:
-    for op in ops:
-        for dtype in dtypes:
-            if dtype not in op.dtypes:
-                raise typer.BadParameter(
-                    f"{op.name} does not take {dtype!r}; it takes {', '.join(op.dtypes)}.", param_hint="--dtype"
-                )
+    for dtype in dtypes:
+        if not any(dtype in op.dtypes for op in ops):
+            taken = ", ".join(dict.fromkeys(known for op in ops for known in op.dtypes))
+            which = (
+                f"{ops[0].name} does not take {dtype!r}; it takes"
+                if len(ops) == 1
+                else f"no operator takes {dtype!r}; they take"
+            )
+            raise typer.BadParameter(f"{which} {taken}.", param_hint="--dtype")
 
 
 @app.command()
@@ -62,7 +65,8 @@ def kernel_bench(
         list[str] | None, typer.Option(help="A shape such as 4096x1024; repeat for more. Default: the operator's own.")
     ] = None,
     dtype: Annotated[
-        list[str] | None, typer.Option(help="float32, float16 or bfloat16; repeat for more. Default: all it takes.")
+        list[str] | None,
+        typer.Option(help="Such as float32 or bfloat16; repeat for more. Default: the operator's own."),
     ] = None,
     compile: Annotated[bool, typer.Option("--compile", help="Also measure torch.compile.")] = False,
     timing: Annotated[
@@ -151,7 +155,7 @@ def _measure(ops: list[Any], options: Any, output: Path) -> int:
     except ResultsError as error:
         typer.echo(str(error), err=True)
         return 2
-    total = sum(len(options.dtypes or chosen.dtypes) * len(options.shapes or chosen.benches) for chosen in ops)
+    total = sum(len(bench.dtypes_of(chosen, options)) * len(options.shapes or chosen.benches) for chosen in ops)
     done = 0
     try:
         with console.status("warming the clocks, measuring the copy limit") as status:

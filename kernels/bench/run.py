@@ -351,13 +351,20 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text.splitlines()[0] if text else 'no message'}"
 
 
+def dtypes_of(op: Any, options: Options) -> tuple[str, ...]:
+    """Of the dtypes that were asked for, those that the operator takes; otherwise those that its record names."""
+    if options.dtypes:
+        return tuple(dtype for dtype in options.dtypes if dtype in op.dtypes)
+    return op.bench_dtypes or op.dtypes
+
+
 def run(device: Any, ops: Sequence[Any], options: Options, writer: Writer, tell: Callable[[str], None]) -> list[Record]:
     """Measure everything, writing each case as it finishes. Raises DeviceFailure where the device gave up."""
     limit = writer.document.limits[0] if writer.document.limits else None
     records: list[Record] = []
     for op in ops:
         arms = contenders(op, options)
-        for dtype in options.dtypes or op.dtypes:
+        for dtype in dtypes_of(op, options):
             for shape in options.shapes or tuple(case.shape for case in op.benches):
                 tell(f"{op.name} {dtype} {'x'.join(map(str, shape))}")
                 for record in one_shape(device, op, arms, shape, dtype, options, limit):

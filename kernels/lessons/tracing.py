@@ -162,7 +162,7 @@ def _trace_triton(name: str, rows: int, columns: int, block_size: int | None, la
 
     operator, module = get(name), importlib.import_module(f"kernels.ops.{name}")
     shape = (columns,) if rows == 1 else (rows, columns)
-    inputs = operator.inputs(shape, "float32", "cpu", 0)
+    inputs = operator.inputs(shape, "float32" if "float32" in operator.dtypes else operator.dtypes[0], "cpu", 0)
     call = operator.implementation("triton").call
     buffers = dict(zip(inspect.signature(call).parameters, inputs, strict=False))
     if block_size is None:

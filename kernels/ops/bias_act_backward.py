@@ -220,7 +220,15 @@ def tolerance(dtype: str, shape: tuple[int, ...]) -> tuple[float, float]:
     return rtol, 16 * op.ROUNDOFF["float32"] * (math.sqrt(terms) + 4)
 
 
-def _record(name: str, activation: str, scale: float) -> op.Op:
+BENCHES = (
+    op.Case((4096, 1024), "8 MiB in bfloat16: a short run, where the partial sums show"),
+    op.Case((16384, 4096), "far larger than the L2 cache"),
+    op.Case((64, 131072), "few wide rows"),
+    op.Case((131072, 128), "narrow rows"),
+)
+
+
+def _record(name: str, activation: str, scale: float, benches: tuple[op.Case, ...]) -> op.Op:
     """The record for one activation: the same kernel, another constant."""
 
     def ours(x, bias, dout):
@@ -259,17 +267,12 @@ def _record(name: str, activation: str, scale: float) -> op.Op:
             op.Case((0, 8), "no row: the bias's gradient is zero"),
             op.Case((8, 0), "no column"),
         ),
-        benches=(
-            op.Case((4096, 1024), "8 MiB in bfloat16: a short run, where the partial sums show"),
-            op.Case((16384, 4096), "far larger than the L2 cache"),
-            op.Case((64, 131072), "few wide rows"),
-            op.Case((131072, 128), "narrow rows"),
-        ),
+        benches=benches,
         dtypes=op.DTYPES,
         launch={"activation": activation, "scale": scale},
         tolerance=tolerance,
     )
 
 
-OP = _record("bias_act_backward", "relu", 0.5)
-MORE = (_record("bias_gelu_backward", "gelu", 1.0),)
+OP = _record("bias_act_backward", "relu", 0.5, BENCHES)
+MORE = (_record("bias_gelu_backward", "gelu", 1.0, BENCHES[:2]),)

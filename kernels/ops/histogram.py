@@ -235,7 +235,15 @@ BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8}
 FILE = "cuda/histogram.cu"
 
 
-def _record(name: str, make_inputs) -> op.Op:
+BENCHES = (
+    op.Case((1 << 20,), "a short run: merging the counts shows"),
+    op.Case((1 << 24,), "64 MiB in int32: about the L2 cache"),
+    op.Case((1 << 26,), "several times the L2 cache"),
+    op.Case((1 << 28,), "1 GiB in int32"),
+)
+
+
+def _record(name: str, make_inputs, benches: tuple[op.Case, ...], bench_dtypes: tuple[str, ...]) -> op.Op:
     return op.Op(
         name=name,
         reference=reference,
@@ -261,16 +269,12 @@ def _record(name: str, make_inputs) -> op.Op:
             op.Case((3, 40), "two dimensions with gaps between the rows"),
             op.Case((0,), "no number: every count is zero"),
         ),
-        benches=(
-            op.Case((1 << 20,), "a short run: merging the counts shows"),
-            op.Case((1 << 24,), "64 MiB in int32: about the L2 cache"),
-            op.Case((1 << 26,), "several times the L2 cache"),
-            op.Case((1 << 28,), "1 GiB in int32"),
-        ),
+        benches=benches,
+        bench_dtypes=bench_dtypes,
         dtypes=DTYPES,
         tolerance=lambda dtype, shape: (0.0, 0.0),  # counts are exact
     )
 
 
-OP = _record("histogram", inputs)
-MORE = (_record("histogram_equal", equal_inputs),)
+OP = _record("histogram", inputs, BENCHES, ("int32", "int64", "uint8"))
+MORE = (_record("histogram_equal", equal_inputs, (BENCHES[0], BENCHES[3]), ("int32",)),)

@@ -69,8 +69,9 @@ class Op:
     of the operator that computes them, where it has kernels of its own and is not registered itself: its inputs are
     what was saved and the upstream gradient. Where an operator has several results, `reference` and `call` return a
     tuple. `outputs(*inputs)` returns new, uninitialised results for a launcher to write to; it is left out where there
-    is one result that is like the first input. `launch` are the choices of the module's launcher that make it this
-    operator and not another of the same kernel.
+    is one result that is like the first input. `bench_dtypes` are those that a benchmark times unless told otherwise;
+    left out, all. `launch` are the choices of the module's launcher that make it this operator and not another one of
+    the same kernel.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Op:
     gradient_tolerance: Callable[[str, tuple[int, ...]], tuple[float, float]] | None = None
     backward: Op | None = None
     outputs: Callable[..., torch.Tensor | tuple[torch.Tensor, ...]] | None = None
+    bench_dtypes: tuple[str, ...] = ()
     launch: Mapping[str, object] = field(default_factory=dict)
 
     def implementation(self, name: str) -> Implementation:

@@ -1,5 +1,7 @@
 """A whole run over the stand-in device: real operators' records, real checks, a clock that is moved by hand."""
 
+import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -171,12 +173,105 @@ def test_not_a_shape(text: str) -> None:
 
 
 def test_variants_name_the_launchers_knobs() -> None:
-    made = bench.variant("add", "block=128,warps=8")
+    from kernels.ops import registry
+
+    add = registry.get("add")
+    made = bench.variant(add, "block=128,warps=8")
     assert made.name == "triton[block=128,warps=8]" and made.config == {"block_size": 128, "num_warps": 8}
+    assert made.dtypes == add.dtypes
     with pytest.raises(bench.UsageError, match="block_size, num_warps"):
-        bench.variant("add", "blok=128")
-    with pytest.raises(bench.UsageError, match="does not set a knob"):
-        bench.variant("add", "block")
+        bench.variant(add, "blok=128")
+    with pytest.raises(bench.UsageError, match="does not set a knob of add"):
+        bench.variant(add, "block")
+
+
+@pytest.mark.triton
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="with TRITON_INTERPRET=1 the launchers run here")
+def test_a_variant_of_every_operator_gives_what_the_operator_gives() -> None:
+    from kernels.ops import registry
+
+    for op in registry.OPS.values():
+        inputs = op.inputs((3, 40) if not op.name.startswith("histogram") else (40,), op.dtypes[0], "cpu", 1, 0)
+        if op.name == "add":
+            inputs = tuple(each.flatten() for each in inputs)
+        outs = bench.results(bench.variant(op, "warps=2").call(*inputs))
+        verdict = bench.judge_all(outs, bench.results(op.reference(*inputs)), op.tolerance(op.dtypes[0], (3, 40)))
+        assert verdict.right, (op.name, verdict.sentence)
+
+
+def several(device: FakeDevice, call: object) -> Op:
+    """Both the double and the sum of integers, as an operator with two results returns them."""
+
+    def reference(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.double() * 2, x.double().sum(-1)
+
+    def timed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        device.busy(10.0, "right")
+        return call(x)
+
+    return dataclasses.replace(
+        operator(device),
+        reference=reference,
+        implementations=(Implementation("right", timed, "torch", "", ours=True, dtypes=("int32",)),),
+        inputs=lambda shape, dtype, where, seed, padding=0: (
+            torch.arange(3 * 4, dtype=torch.int32).view(3, 4) + seed % 9,
+        ),
+        outputs=lambda x: (torch.empty_like(x), x.new_empty(len(x), dtype=torch.int64)),
+        benches=(Case((3, 4), "small"),),
+        dtypes=("int32",),
+        tolerance=lambda dtype, shape: (0.0, 0.0),
+    )
+
+
+def test_several_results_of_integers_are_all_checked(tmp_path: Path) -> None:
+    device = FakeDevice()
+    made = measured(tmp_path, device, several(device, lambda x: (x + x, x.sum(-1))))["right"]
+    assert made.status == "ok" and made.max_abs_error == 0.0 and made.error_over_tolerance == 0.0
+    for call, sentence in [
+        (lambda x: (x + x, x.sum(-1) + 1), "Result 1 of 2: 3 of 3 elements are wrong"),
+        (lambda x: (x, x.sum(-1)), "Result 0 of 2: "),
+        (lambda x: x + x, "There are 1 results; there should be 2."),
+        (lambda x: (x + x, x.sum()), "Result 1 of 2: The shape is (); it should be (3,)."),
+    ]:
+        made = measured(tmp_path, device, several(device, call))["right"]
+        assert made.status == "wrong" and sentence in made.reason and made.samples_us == []
+
+
+def test_memory_that_outputs_may_get_holds_what_no_result_holds() -> None:
+    device = FakeDevice()
+    (x,) = several(device, None).inputs((3, 4), "int32", "cpu", 0)
+    double, total = bench.new_outputs(several(device, None), (x,))
+    bench.poison((double, total))
+    assert (double == -(2**31)).all() and total.tolist() == [-(2**63)] * 3
+    (like,) = bench.new_outputs(operator(device), (torch.ones(3, 4).t(),))
+    assert like.shape == (4, 3) and like.is_contiguous()
+    bench.poison((like,))
+    assert like.isnan().all()
+
+
+def test_a_peer_that_is_not_installed_is_unavailable_and_says_so(tmp_path: Path) -> None:
+    device = FakeDevice()
+    op = operator(device)
+    peer = dataclasses.replace(op.implementations[0], name="peer", needs="no_such_kernels", ours=False)
+    made = measured(tmp_path, device, dataclasses.replace(op, implementations=(*op.implementations, peer)))
+    assert made["peer"].status == "unavailable" and made["peer"].samples_us == []
+    assert made["peer"].reason == (
+        "no-such-kernels is not installed; pip install no-such-kernels adds it to the comparison."
+    )
+    assert made["right"].status == "ok"
+    installed = dataclasses.replace(peer, needs="json")
+    made = measured(tmp_path, device, dataclasses.replace(op, implementations=(*op.implementations, installed)))
+    assert made["peer"].status == "ok"
+
+
+def test_an_operator_is_timed_in_the_dtypes_that_it_takes() -> None:
+    from kernels.ops import registry
+
+    histogram, softmax = registry.get("histogram"), registry.get("softmax")
+    assert bench.dtypes_of(softmax, bench.Options()) == softmax.dtypes
+    assert bench.dtypes_of(histogram, bench.Options()) == histogram.bench_dtypes != histogram.dtypes
+    asked = bench.Options(dtypes=("bfloat16", "int8"))
+    assert bench.dtypes_of(softmax, asked) == ("bfloat16",) and bench.dtypes_of(histogram, asked) == ("int8",)
 
 
 def test_torch_compile_only_when_asked() -> None:

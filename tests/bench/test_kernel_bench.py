@@ -41,7 +41,8 @@ def test_without_a_gpu_it_points_to_the_records(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["--iters", "0"], "--iters"),
-        (["--op", "sofmax"], "add, softmax"),
+        (["--op", "sofmax"], "row_sum, softmax"),
+        (["--dtype", "int7"], "no operator takes 'int7'"),
         (["--op", "add", "--shape", "4x"], "4096x1024"),
         (["--op", "add", "--dtype", "int7"], "float32"),
         (["--op", "add", "--variant", "blok=1"], "block_size"),
@@ -50,13 +51,13 @@ def test_without_a_gpu_it_points_to_the_records(tmp_path: Path) -> None:
 )
 def test_wrong_usage_is_status_2(options: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_measure", lambda *_: pytest.fail("it began to measure"))
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(command.app, options)
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(command.app, options)
     assert done.exit_code == 2, done.output
     assert said in done.output
 
 
 def test_help_names_the_exit_statuses() -> None:
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(command.app, ["--help"])
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(command.app, ["--help"])
     assert done.exit_code == 0 and "3 no GPU here" in done.output
 
 

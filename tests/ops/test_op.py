@@ -50,9 +50,11 @@ def test_a_record_is_complete(name):
     assert names[0] == "triton" and op.implementations[0].ours
     assert {"torch", "torch.compile"} <= set(names)
     assert set(op.dtypes) <= set(DTYPES) or set(op.dtypes) <= set(INTEGERS)
-    for cases in (op.checks, op.benches):
-        assert len({case.shape for case in cases}) == len(cases) > 3
+    # A second record of the same kernels need not be timed at every shape again.
+    for cases, most_left_out in ((op.checks, 3), (op.benches, 3 if name in NAMES else 1)):
+        assert len({case.shape for case in cases}) == len(cases) > most_left_out
         assert all(case.reason for case in cases)
+    assert set(op.bench_dtypes) <= set(op.dtypes)
 
 
 @pytest.mark.parametrize("op,implementation", every_implementation())
