@@ -79,7 +79,7 @@ __global__ void histogram_shared(const int* __restrict__ x, unsigned long long* 
 
 // The copies of one counter lie side by side: counts[bin * copies + copy]. With 32 copies, lane l
 // always meets bank l, whatever its number is: no lane ever waits for another one.
-__device__ void count(unsigned* counts, int value, int bins, int copies, int copy) {
+__device__ void count_in_copy(unsigned* counts, int value, int bins, int copies, int copy) {
     if (is_bin(value, bins)) {
         atomicAdd(&counts[value * copies + copy], 1u);
     }
@@ -106,18 +106,18 @@ __global__ void histogram_replicated(const int* __restrict__ x, unsigned long lo
     const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
     for (int64_t quad = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; quad < quads; quad += step) {
         const int4 values = wide[quad];
-        count(counts, values.x, bins, copies, copy);
-        count(counts, values.y, bins, copies, copy);
-        count(counts, values.z, bins, copies, copy);
-        count(counts, values.w, bins, copies, copy);
+        count_in_copy(counts, values.x, bins, copies, copy);
+        count_in_copy(counts, values.y, bins, copies, copy);
+        count_in_copy(counts, values.z, bins, copies, copy);
+        count_in_copy(counts, values.w, bins, copies, copy);
     }
     if (blockIdx.x == 0) {
         const int64_t after = first + quads * 4;
         if (threadIdx.x < first) {
-            count(counts, x[threadIdx.x], bins, copies, copy);
+            count_in_copy(counts, x[threadIdx.x], bins, copies, copy);
         }
         if (after + threadIdx.x < n) {
-            count(counts, x[after + threadIdx.x], bins, copies, copy);
+            count_in_copy(counts, x[after + threadIdx.x], bins, copies, copy);
         }
     }
     __syncthreads();

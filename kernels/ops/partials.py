@@ -44,7 +44,7 @@ def sum_partials(
     rows = block_m or min(MAX_TALL, triton.next_power_of_2(parts))
     columns = TILE // rows
     grid, sizes = (triton.cdiv(N, columns),), {"BLOCK_M": rows, "BLOCK_N": columns}
-    launch(wrap_triton(_sum_partials), grid, (partial, out, parts, N), **sizes, num_warps=num_warps or 4)
+    launch(wrap_triton(_sum_partials), grid, (partial, out, parts, N), **sizes, num_warps=num_warps or 8)
 
 
 @functools.cache

@@ -48,19 +48,26 @@ def reference(
 
 
 @triton.jit
+def _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT: tl.constexpr):
+    # It serves every row and stays in the cache. Read before anybody waits, used at the end.
+    weight = 1.0
+    if HAS_WEIGHT:
+        weight = tl.load(weight_ptr + n * weight_stride, mask=n < N, other=0.0, eviction_policy="evict_last")
+    return weight
+
+
+@triton.jit
 def _write(
-    z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, first, M, N, weight_stride,
+    z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, first, M, N,
     HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr
 ):  # fmt: skip
-    # ".cs": nobody reads the output soon, so it need not push anything out of the L2 cache. The
-    # weight serves every row and stays.
+    # ".cs": nobody reads the output soon, so it need not push anything out of the L2 cache.
     if KEEP_SUM:
         tl.store(sum_ptr + m * N + n, z.to(sum_ptr.dtype.element_ty), mask=mask)
     if KEEP_ROOT:
         tl.store(root_ptr + m, root, mask=(m < M) & first)
     out = z * root
     if HAS_WEIGHT:
-        weight = tl.load(weight_ptr + n * weight_stride, mask=n < N, other=0.0, eviction_policy="evict_last")
         out *= weight.to(tl.float32)
     tl.store(out_ptr + m * N + n, out.to(out_ptr.dtype.element_ty), mask=mask, cache_modifier=".cs")
 
@@ -77,10 +84,11 @@ def _rmsnorm_rows(
     mask = (m < M) & (n < N)
     x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
     z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
+    weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
     # Zeros beyond the row add nothing to the sum of squares; the mean divides by N and not by
     # BLOCK_N.
     root = tl.rsqrt(tl.sum(z * z, axis=1, keep_dims=True) / N + eps)
-    _write(z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, True, M, N, weight_stride,
+    _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, True, M, N,
            HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
 
@@ -99,11 +107,12 @@ def _rmsnorm_joint(
     mask = (m < M) & (n < N)
     x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
     z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
+    weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
     tl.store(state_ptr + m * parts + part, tl.sum(z * z, axis=1, keep_dims=True), mask=m < M)
     publish(arrived_ptr + 1 + group)
     wait(arrived_ptr + 1 + group, parts)
     root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + eps)
-    _write(z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, part == 0, M, N, weight_stride,
+    _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, part == 0, M, N,
            HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
 
@@ -144,7 +153,8 @@ def _rmsnorm_finish(
         mask = (m < M) & (n < N)
         x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
         z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
-        _write(z, root, weight_ptr, out_ptr, sum_ptr, root_ptr, m, n, mask, begin + start == 0, M, N, weight_stride,
+        weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
+        _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, begin + start == 0, M, N,
                HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
 

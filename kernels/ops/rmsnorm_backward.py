@@ -115,23 +115,26 @@ def plan_backward(
 ) -> BackwardPlan:
     """The plan for M rows (None: not known) of N elements; a choice that is given is kept.
 
-    block   whole rows, up to MAX_ROW wide: one or two programs a multiprocessor, each with a steady share of the rows,
-            so that there are few partial sums. Up to 4096 columns the registers of a multiprocessor hold two.
-    joint   wider rows in parts of 8192: a team of programs walks down the rows together.
+    block   whole rows, up to MAX_ROW wide. Each program has a steady share of the rows, so that there are few partial
+            sums: with steps of 4096 elements, from narrow rows, two programs a multiprocessor; with steps of 2048
+            elements and half the warps four; beyond 4096 columns one, which has all the registers.
+    joint   wider rows in parts: a team of programs walks down the rows together. Small parts, with four programs a
+            multiprocessor, wait best: while one waits, the others read. Beyond 65536 columns parts are twice as wide,
+            so that a row's sums stay few.
     split   the same in two launches that read everything twice: for the interpreter, where no program can wait.
     """
     path = path or ("block" if N <= MAX_ROW else "joint" if may_wait else "split")
     width = triton.next_power_of_2(N)
     if path == "block":
         block_n, parts = block or width, 1
-        block_m = block_m or max(1, TILE // block_n)
-        warps = num_warps or (4 if N <= 1024 else 16)
-        teams = teams or (2 if N <= 4096 else 1) * multiprocessors
+        block_m = block_m or max(1, TILE // 2 // block_n if N > 512 else TILE // block_n)
+        warps = num_warps or (16 if N > 2048 else 4 if N > 512 else 8)
+        teams = teams or (1 if N > 4096 else 2 if N > 2048 or N <= 512 else 4) * multiprocessors
     else:
-        block_n = block or min(width, 8192 if path == "joint" else 2048)
+        block_n = block or min(width, 4096 if path == "joint" and N > 65536 else 2048)
         parts, block_m = triton.cdiv(N, block_n), block_m or 1
-        warps = num_warps or (16 if path == "joint" else 8)
-        teams = teams or max(1, (1 if path == "joint" else 4) * multiprocessors // parts)
+        warps = num_warps or (max(block_n // 512, 1) if path == "joint" else 8)
+        teams = teams or max(1, 4 * 2048 * multiprocessors // (max(block_n, 2048) * parts))
     if M is not None:
         teams = max(1, min(teams, triton.cdiv(M, block_m)))
     return BackwardPlan(path, block_m, block_n, warps, parts, teams)

@@ -137,8 +137,13 @@ def test_what_is_refused(device, monkeypatch):
 def test_the_plan_keeps_partial_sums_few():
     for rows, columns in ((4096, 1024), (16384, 8192), (4096, 32768), (131072, 128), (1, 2**20), (3, 5)):
         plan = plan_backward(rows, columns, 132)
-        assert 1 <= plan.teams <= 264 and plan.parts * plan.block_n >= columns
+        assert 1 <= plan.teams <= 4 * 132 and plan.parts * plan.block_n >= columns
         assert plan.teams * plan.block_m <= max(rows, plan.block_m) + plan.block_m
-    assert plan_backward(4096, 32768, 132).parts <= 132
+    wide = plan_backward(4096, 32768, 132)
+    assert (wide.path, wide.block_n, wide.num_warps, wide.parts, wide.teams) == ("joint", 2048, 4, 16, 33)
+    wider = plan_backward(64, 131072, 132)
+    assert (wider.path, wider.block_n, wider.num_warps, wider.parts, wider.teams) == ("joint", 4096, 8, 32, 8)
+    narrow = plan_backward(131072, 128, 132)
+    assert (narrow.block_m, narrow.num_warps, narrow.teams) == (32, 8, 264)
     assert plan_backward(4096, 32768, 132, may_wait=False).path == "split"
-    assert plan_backward(None, 1024, 132).teams == 264
+    assert plan_backward(None, 1024, 132).teams == 528

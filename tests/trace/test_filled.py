@@ -24,7 +24,7 @@ def test_zeros_that_the_host_set_are_not_missing():
 
 def test_a_memset_that_is_too_short_leaves_the_rest_unwritten():
     whole = "static_cast<size_t>(bins) * sizeof(unsigned long long), stream"
-    traced, out = trace(replace={whole: "static_cast<size_t>(bins) * 6 + 3, stream"})  # 27 bytes: three whole counts
+    traced, _ = trace(replace={whole: "static_cast<size_t>(bins) * 6 + 3, stream"})  # 27 bytes: three whole counts
     assert [fault.kind for fault in traced.faults()] == ["unwritten"]
     assert "out[3] is never written" in str(traced.faults()[0])
     assert traced.filled["out"].tolist() == [True, True, True, False]
