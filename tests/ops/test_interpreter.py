@@ -87,7 +87,7 @@ import torch
 from kernels.ops.registry import OPS
 for op in OPS.values():
     try:
-        op.implementations[0].call(*op.inputs((2, 3), "float32", "cpu", 1))
+        op.implementations[0].call(*op.inputs((2, 3), op.dtypes[0], "cpu", 1))
     except RuntimeError as error:
         print(error)
 """
