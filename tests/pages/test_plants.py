@@ -21,6 +21,10 @@ PLANTS = {
         ("cuda/kernels.cu", "constexpr int kThreads = 256;", "constexpr int kThreads = 128;"),
         {LESSON: ("add-trace", "add-owners", "row-trace", "scratch-writers", "barriers"), LAB_1: ("cuda-ownership",)},
     ),
+    "the exercise of Lesson 9": (
+        ("cuda/kernels.cu", "constexpr int kThreads = 256;", "constexpr int kThreads = 512;"),
+        {LESSON: ("add-trace", "add-steps", "spaces", "row-trace", "scratch-writers", "at-128")},
+    ),
     "a mask dropped in add": (
         ("kernels/ops/add.py", "tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty), mask=mask)",
          "tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty))"),
@@ -74,6 +78,8 @@ def test_a_plant_turns_verify_red_and_is_named_by_page_and_line(copy, plant):
     (copy / path).write_text(text.replace(old, new))
     done = lessons(copy, "verify", *untrue)
     assert done.returncode == 1, done.stdout + done.stderr
+    if path == "cuda/kernels.cu":  # a reader is asked to change this number and to read what differs
+        assert " failed [" not in done.stdout, done.stdout[-3000:]
     for page, blocks in untrue.items():
         lines = (copy / "docs" / page).read_text().splitlines()
         for block in blocks:
