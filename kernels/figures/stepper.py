@@ -76,7 +76,8 @@ def _blocks(block: int | Sequence[int] | None, count: int, threads: int, who: st
     chosen = [block] if isinstance(block, int) else list(block)
     for number_ in chosen:
         if not 0 <= number_ < count:
-            raise ValueError(f"the launch has {count} {who}s, so there is no {who} {number_}; they count from 0")
+            some = who if count == 1 else f"{who}s"
+            raise ValueError(f"the launch has {count} {some}, so there is no {who} {number_}; they count from 0")
     if not chosen:
         raise ValueError(f"no {who} was chosen; give one number or several")
     return chosen

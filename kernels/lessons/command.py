@@ -22,8 +22,9 @@ Config = Annotated[
     str | None, typer.Option("--config-file", "-f", help="Another mkdocs.yml than the one in this folder.")
 ]
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")  # Material's notice about its own end of life
-_out = Console(highlight=False, soft_wrap=True)
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
+# No emoji: a place such as `page.md:100: failed` holds `:100:`, which would become one.
+_out = Console(highlight=False, soft_wrap=True, emoji=False)
+_err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 @app.command()
@@ -75,7 +76,7 @@ def verify(
     """Execute every block from clean and compare it with its accepted output. Ends with 1 when a page is untrue."""
     from kernels.lessons.checks import repository_faults
     from kernels.lessons.prose import typed_numbers
-    from kernels.lessons.report import describe, summary
+    from kernels.lessons.report import described, summary
 
     index, count = _shard(shard)
     engine, sources, docs = _open(config_file)
@@ -87,10 +88,10 @@ def verify(
             faults += repository_faults(engine.root, sources)
     finally:
         engine.close()
-    for fault in sorted(faults, key=lambda fault: (fault.page, fault.line)):
-        _out.print(describe(fault, docs), markup=False)
+    for text in described(sorted(faults, key=lambda fault: (fault.page, fault.line)), docs):
+        _out.print(text, markup=False)
     part = f" (part {index} of {count})" if count > 1 else ""
-    _out.print(f"{summary(report)}{part}; {len(faults)} faults", markup=False)
+    _out.print(f"{summary(report)}{part}; {len(faults)} fault{'s' * (len(faults) != 1)}", markup=False)
     raise typer.Exit(1 if faults else 0)
 
 
@@ -103,7 +104,7 @@ def accept(
     needs: Annotated[str, typer.Option(help="Only blocks with this need, as in gpu.")] = "",
 ) -> None:
     """Execute blocks and write what they give as the accepted outputs. A page with a failing block is refused."""
-    from kernels.lessons.report import describe, summary
+    from kernels.lessons.report import described, summary
 
     engine, sources, docs = _open(config_file)
     try:
@@ -123,9 +124,10 @@ def accept(
     for path in report.written:
         _out.print(f"wrote {path}", markup=False)
     faults = report.faults()
-    for fault in faults:
-        _out.print(describe(fault, docs), markup=False)
-    _out.print(f"{summary(report)}; {len(report.written)} files written", markup=False)
+    for text in described(faults, docs):
+        _out.print(text, markup=False)
+    written = f"{len(report.written)} file{'s' * (len(report.written) != 1)}"
+    _out.print(f"{summary(report)}; {written} written", markup=False)
     # What was not chosen may still differ, and what cannot run here may be stale: neither is a refusal.
     harmless = {"stale", "missing"} | ({"drift", "new", "edited", "orphan"} if only else set())
     raise typer.Exit(1 if any(fault.kind not in harmless for fault in faults) else 0)
@@ -248,10 +250,14 @@ def trace(
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         _err.print(f"lessons: {error.args[0]}", markup=False)
         raise typer.Exit(2) from None
+    except ImportError as error:
+        _err.print(f"lessons: {error.name or 'a package'} is installed, and cannot be imported: {error}", markup=False)
+        raise typer.Exit(3) from None
     except OSError as error:
         _err.print(f"lessons: the figures cannot be written to {path} ({error.strerror}).", markup=False)
         raise typer.Exit(2) from None
-    _out.print("\n".join([*words, *tracing.judged(traced)]), markup=False)
+    first = f"{words[0]}; lines are those of {traced.source}"
+    _out.print("\n".join([first, *words[1:], *tracing.judged(traced)]), markup=False)
     _out.print(f"figures: {path}", markup=False)
     raise typer.Exit(1 if traced.trace.faults() else 0)
 

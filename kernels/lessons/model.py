@@ -9,6 +9,7 @@ from typing import Any
 NEEDS = ("cpu", "triton", "nvcc", "cxx", "gpu")
 """What a block may ask of a machine: nothing, Triton (interpreted), nvcc, a host C++ compiler, an NVIDIA GPU."""
 
+NOT_RUN = "not run: "  # how a fault's message begins where an earlier block of its session failed
 EVIDENCE = ("run", "trace", "compile", "measure")
 """What the output of a block is evidence of."""
 

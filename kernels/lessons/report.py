@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
 from kernels.lessons.engine import Report
-from kernels.lessons.model import Fault
+from kernels.lessons.model import NOT_RUN, Fault
 
 ADVICE = {
     "drift": "if today's output is right: lessons accept {page}",
@@ -14,6 +17,18 @@ ADVICE = {
     "orphan": "to remove it: lessons accept {page}",
     "failed": "",
 }
+
+
+def described(faults: Iterable[Fault], docs: str = "docs") -> Iterator[str]:
+    """Every fault as `describe` says it; of the blocks and values that one failure stopped, the first, and how many."""
+    faults = list(faults)
+    stopped = Counter((fault.page, fault.message) for fault in faults if fault.message.startswith(NOT_RUN))
+    for fault in faults:
+        count = stopped.pop((fault.page, fault.message), 1 if not fault.message.startswith(NOT_RUN) else 0)
+        if count:
+            yield describe(fault, docs)
+        if count > 1:
+            yield f"    and {_count(count - 1, 'more block or value', 'more blocks and values')} of {fault.page}"
 
 
 def describe(fault: Fault, docs: str = "docs") -> str:
@@ -30,9 +45,13 @@ def summary(report: Report) -> str:
     """The counts, which must add up: a block that neither ran, was kept nor was frozen is among the failed."""
     counts = report.counts()
     text = (
-        f"{counts.sources} blocks on {len(report.pages)} pages: {counts.ran} ran, {counts.kept} kept, "
-        f"{counts.frozen} frozen, "
+        f"{_count(counts.sources, 'block')} on {_count(len(report.pages), 'page')}: "
+        f"{counts.ran} ran, {counts.kept} kept, {counts.frozen} frozen, "
         f"{counts.failed} failed, {counts.drifted} drifted"
     )
     adrift = counts.sources - counts.ran - counts.kept - counts.frozen - counts.failed
     return text if not adrift else f"{text}; {adrift} did neither, which is an error of the engine"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

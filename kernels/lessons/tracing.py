@@ -60,12 +60,14 @@ def trace_kernel(kernel: str, rows: int, columns: int, block_size: int | None = 
         ValueError: a size is below one or too large, or the kernel takes something that is not made here.
         RuntimeError: Triton kernels are compiled in this process; or the compiler, for `lanes`, is missing or fails.
     """
-    if rows < 1 or columns < 1:
-        raise ValueError(f"--rows {rows} and --cols {columns} must both be at least 1.")
+    for option, number in (("--rows", rows), ("--cols (or --n)", columns)):
+        if number < 1:
+            raise ValueError(f"{option} is {number}; it must be at least 1.")
     if rows * columns > MOST_ELEMENTS:
+        times = f"{rows:,} × {columns:,} = " if rows > 1 else ""
         raise ValueError(
-            f"--rows {rows} and --cols {columns} are {rows * columns:,} elements; every access is recorded, so "
-            f"{MOST_ELEMENTS:,} are the most. A small size with the same remainder shows the same."
+            f"{times}{rows * columns:,} elements are too many; every access is recorded, so {MOST_ELEMENTS:,} are the "
+            "most. A small size with the same remainder shows the same."
         )
     launchers = _launchers()
     if kernel in launchers:
@@ -76,18 +78,17 @@ def trace_kernel(kernel: str, rows: int, columns: int, block_size: int | None = 
     if kernel not in names:
         raise KeyError(
             f"there is no kernel {kernel!r} to trace. CUDA kernels: {', '.join(sorted(launchers))}. "
-            f"Triton operators: {', '.join(names) or 'none, because Triton is not installed'}."
+            f"Triton operators: {', '.join(names)}."
         )
     return _trace_triton(kernel, rows, columns, block_size, lanes)
 
 
 def why_not(kernel: str) -> str:
     """Why this machine cannot trace that kernel, "" where it can. A Triton operator needs no compiler."""
-    if kernel in _launchers():
-        from kernels.trace.cuda import why_not
+    from kernels.lessons.machine import Machine
 
-        return why_not() or ""
-    return ""
+    need = "cxx" if kernel in _launchers() else "triton" if kernel in _operators() else "cpu"
+    return Machine().ability(need).reason
 
 
 def _launchers() -> dict[str, tuple[str, list[tuple[str, str]]]]:
@@ -105,13 +106,11 @@ def _launchers() -> dict[str, tuple[str, list[tuple[str, str]]]]:
 
 
 def _operators() -> list[str]:
-    """The Triton operators that the registry names; read and not imported, since that would import Triton."""
-    from importlib.util import find_spec
-
+    """The Triton operators that the registry names; read and not imported: Triton may be missing, and it is slow."""
     from kernels.sources import project_root
 
     path = project_root() / "kernels/ops/registry.py"
-    if find_spec("triton") is None or find_spec("torch") is None or not path.is_file():
+    if not path.is_file():
         return []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "NAMES":
@@ -124,6 +123,8 @@ def _trace_cuda(kernel: str, file: str, parameters: list[tuple[str, str]], rows:
 
     generator = np.random.default_rng(0)
     names = {name for _, name in parameters}
+    if "n" in names and rows > 1:
+        raise ValueError(f"--rows is for kernels that take a matrix; {kernel} takes vectors of --n elements.")
     shape = (columns,) if "n" in names else (rows, columns)
     arrays: dict[str, np.ndarray] = {}
     for kind, name in parameters:

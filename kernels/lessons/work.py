@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernels.lessons import compare, machine
-from kernels.lessons.model import Block, Fault, Outcome, Output, PageOutcome, PageScan
+from kernels.lessons.model import NOT_RUN, Block, Fault, Outcome, Output, PageOutcome, PageScan
 from kernels.lessons.normalise import normalise
 from kernels.lessons.reach import Reach
 from kernels.lessons.runner import Job, JobResult
@@ -156,7 +156,7 @@ class PageWork:
             elif report["ok"]:
                 message = ""
             elif report.get("skipped"):
-                message = f"line {item['line']}: not run: block {report['skipped']!r} before it failed"
+                message = f"line {item['line']}: {NOT_RUN}block {report['skipped']!r} before it failed"
             else:
                 message = report["error"]
             if message:

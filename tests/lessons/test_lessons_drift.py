@@ -127,7 +127,7 @@ def test_drift_tells_page_line_difference_and_command(accepted):
     for part in ("    --- accepted/index/double.txt", "    +++ today/index/double.txt", "    -8", "    +20"):
         assert part in done.text.splitlines()
     assert "lessons accept index.md" in done.text
-    assert "1 faults" in done.text and done.counts()["drifted"] == 1
+    assert "; 1 fault\n" in done.text and done.counts()["drifted"] == 1
     assert accepted.accepted() == before
     assert accepted.lessons("accept", "index.md").status == 0
     assert accepted.accepted()["index/double.txt"] == b"20\n"

@@ -38,13 +38,23 @@ def test_after_a_failure_its_session_is_not_run_and_others_are(project):
         "# P\n\n"
         + fence("raise ValueError('planted')", "a")
         + fence(marks("b"), "b")
-        + fence(marks("c"), 'c session="other"'),
+        + fence(marks("c"), 'c session="other"')
+        + fence(marks("d"), "d")
+        + "And `#!value 1 + 1`.\n",
     )
     done = project.lessons("verify")
     assert done.status == 1 and project.ran() == ["c"]
+    assert done.text.count("not run: block 'a'") == 1
+    assert "    and 2 more blocks and values of index.md\n" in done.text
+    assert "4 blocks on 1 page:" in done.text and "5 faults" in done.text
     assert "docs/index.md:4: failed [a]: ValueError: planted" in done.text
     assert "docs/index.md:6: failed [b]: not run: block 'a' before it failed" in done.text
     assert "failed [c]" not in done.text
+
+
+def test_a_line_number_between_colons_is_no_emoji(project):
+    project.page("index", "# P\n" + "\n" * 97 + fence("raise ValueError('planted')", "a"))
+    assert "docs/index.md:100: failed [a]: ValueError: planted" in project.lessons("verify").text
 
 
 def test_after_a_crash_the_rest_of_the_page_says_why_it_was_not_run(project):

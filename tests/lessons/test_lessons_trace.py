@@ -30,7 +30,8 @@ def page(tmp_path):
 def test_a_thread_without_a_column_still_meets_every_barrier(page):
     done = lessons("softmax_parallel", "--cols", "33", "--thread", "67", "--output", str(page))
     assert done.exit_code == 0, done.output
-    assert "softmax_parallel: 1 block of 256 threads" in done.output and "warp 2, lane 3" in done.output
+    assert "softmax_parallel: 1 block of 256 threads; lines are those of cuda/kernels.cu" in done.output
+    assert "warp 2, lane 3" in done.output
     assert re.findall(r"barrier (\d), which 256 of 256", done.output) == list("123456")
     assert "reads x" not in done.output and f"figures: {page}" in done.output
     html = page.read_text()
@@ -163,9 +164,13 @@ def test_elements_in_words():
         (["vector_add", "--thread", "999"], "2 blocks of 256 threads, so there is no thread 999 of block 0"),
         (["vector_add", "--thread", "-1"], "there is no thread -1 of block 0"),
         (["vector_add", "--block", "2"], "so there is no block 2; they count from 0"),
-        (["softmax_parallel", "--cols", "0"], "must both be at least 1"),
-        (["softmax_parallel", "--rows", "-3"], "--rows -3 and --cols 257 must both be at least 1"),
-        (["softmax_parallel", "--cols", "2000000"], "are 2,000,000 elements; every access is recorded"),
+        (["softmax_parallel", "--cols", "0"], "--cols (or --n) is 0; it must be at least 1"),
+        (["softmax_parallel", "--rows", "-3"], "--rows is -3; it must be at least 1"),
+        (
+            ["softmax_parallel", "--cols", "2000000"],
+            ": 2,000,000 elements are too many; every access is",
+        ),
+        (["vector_add", "--rows", "4"], "--rows is for kernels that take a matrix; vector_add takes vectors"),
         (["vector_add", "--block-size", "128"], "vector_add is CUDA, and its source fixes the block"),
     ],
 )
@@ -242,3 +247,25 @@ def test_a_machine_that_cannot_trace_gives_the_tracers_reason(monkeypatch):
     assert Machine("").ability("cxx").reason == "not here yet"
     done = lessons("vector_add")
     assert done.exit_code == 3 and "not here yet" in done.output
+
+
+@pytest.mark.parametrize(("kernel", "need"), [("vector_add", "cxx"), ("add", "triton")])
+def test_a_hidden_ability_is_one_that_the_machine_lacks(kernel, need, monkeypatch):
+    monkeypatch.setenv("LESSONS_WITHOUT", need)
+    done = lessons(kernel)
+    assert done.exit_code == 3 and f"{need} is hidden by LESSONS_WITHOUT" in done.output
+
+
+def test_without_triton_an_operator_is_known_and_the_reason_is_said(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = lessons("add")
+    assert done.exit_code == 3 and "torch is not installed" in done.output
+
+
+def test_a_torch_that_cannot_be_imported_is_a_sentence(monkeypatch, page):
+    def broken(*_, **__):
+        raise ImportError("libtorch.so is missing", name="torch")
+
+    monkeypatch.setattr(tracing, "_trace_triton", broken)
+    done = lessons("add", "--output", str(page))
+    assert done.exit_code == 3 and "torch is installed, and cannot be imported: libtorch.so is missing" in done.output
