@@ -47,7 +47,14 @@ def find_kernel(reference: str) -> Any:
         spec = importlib.util.spec_from_file_location(f"_inspected_{Path(place).stem}", project_root() / place)
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as stopped:
+            # A script traces its kernel where it stands: here, where kernels are compiled, it stops there.
+            if not hasattr(module, name):
+                raise InspectionFailed(
+                    f"{place} is run to find {name}, and stopped before: {type(stopped).__name__}: {stopped}"
+                ) from stopped
     else:
         module = importlib.import_module(place)
     kernel = getattr(module, name, None)

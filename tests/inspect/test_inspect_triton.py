@@ -126,6 +126,28 @@ def test_unknown_places_are_named():
         compile_triton("kernels.ops.softmax:_softmx", {})
 
 
+SCRIPT = """import triton
+import triton.language as tl
+{before}
+
+@triton.jit
+def _scale(x_ptr, N: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, N), 2.0)
+
+raise RuntimeError("a trace, in the process that compiles")
+"""
+
+
+def test_a_script_that_goes_on_after_its_kernel_is_read_up_to_where_it_stops(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(before=""))
+    known = compile_triton(f"{script}:_scale", {"x_ptr": "*fp32", "N": 256})
+    assert known.instructions("STG") > 0
+    script.write_text(SCRIPT.format(before="raise SystemExit('no luck')"))
+    with pytest.raises(InspectionFailed, match="is run to find _scale, and stopped before: SystemExit: no luck"):
+        compile_triton(f"{script}:_scale", {"x_ptr": "*fp32", "N": 256})
+
+
 def test_the_second_question_starts_no_process(own_store, monkeypatch):
     first = compile_triton(KERNEL, ARGUMENTS)
     monkeypatch.setattr(inspector, "_ask_worker", lambda requests: pytest.fail("compiled again"))
