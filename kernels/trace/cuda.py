@@ -55,6 +55,7 @@ def trace_cuda(
     grid, block: one to three numbers, x first. shared_bytes: the launch's dynamic shared memory.
     args: in the order of the kernel's parameters: numpy arrays for pointers, numbers for numbers. Arrays that the
         kernel may write are updated in place, as device memory would be.
+    source: the .cu file that the kernel stands in: a path below the project's folder, or an absolute one.
     replace: text to exchange in the source first, for variants: `{"kThreads = 256": "kThreads = 128"}`.
     order: "forward" runs blocks, warps and lanes in ascending order, "backward" in descending: a result that differs
         depends on an order that nothing fixes.
@@ -107,7 +108,9 @@ def _read(source: str | Path, replace: Mapping[str, str] | None) -> tuple[str, s
     if not path.is_absolute():
         path = project_root() / path
     if not path.is_file():
-        raise FileNotFoundError(f"there is no CUDA source {source}")
+        raise FileNotFoundError(
+            f"there is no CUDA source {path}; source is a path below the project's folder, or an absolute one"
+        )
     text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
     shown = path.relative_to(project_root()).as_posix() if path.is_relative_to(project_root()) else path.name
     for old, new in (replace or {}).items():

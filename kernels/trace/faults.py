@@ -175,6 +175,8 @@ def _out_of_bounds(wide: Trace, bad: Trace) -> list[Fault]:
         elif element >= buffer.extent:
             last = f"the last element is {buffer.text(buffer.extent - 1)}" if buffer.extent else "it is empty"
             cause = _mask_cause(mask, what, "the tail")
+            if not buffer.extent and buffer.space == "shared":
+                cause = "the launch asks for no dynamic shared memory, the third value between `<<<` and `>>>`"
         else:
             last = f"it is padding, behind {buffer.text(_before(buffer, element))}"
             cause = f"{_mask_cause(mask, what, 'the end of a row')}, or the row stride is wrong"

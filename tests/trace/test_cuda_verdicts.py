@@ -123,6 +123,13 @@ def opt_in(bytes_, launcher="launch_through_shared", replace=None):
     return trace_cuda_launcher(launcher, [floats(32), bytes_], source=source, replace=replace).faults()
 
 
+def test_dynamic_shared_memory_that_the_launch_does_not_ask_for():
+    x, out = floats(), floats()
+    found = trace_cuda("reversed", grid=1, block=64, args=[x, out], source=TRAPS).faults()
+    assert {fault.kind for fault in found} == {"out-of-bounds"} and {fault.buffer for fault in found} == {"line"}
+    assert all("asks for no dynamic shared memory" in fault.sentence for fault in found)
+
+
 def test_the_limits_of_shared_memory_name_their_architectures():
     refused, unwritten = opt_in(300 * 1024)
     assert (refused.kind, unwritten.kind) == ("launch-refused", "unwritten")
