@@ -559,6 +559,7 @@
       if (this.blocks.some(block => block.steps.some(step => step.off.size)))
         items.push(item([frame, ["kl-m kl-m--masked", cross(0, 0, 16)]], "masked off"))
       if (this.threads) items.push(item([["kl-cell kl-cell--off", box(.5, .5, 15)]], "lane takes no part"))
+      items.push(`<span class="kl-stepper__keys">keys, when the picture has the focus: ← → step${this.threads ? ", ↑ ↓ thread" : ""}, space plays</span>`)
       return element("p", { className: "kl-stepper__legend", innerHTML: items.join(" ") })
     }
   }
