@@ -24,18 +24,20 @@ import math
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_wait
 
 from kernels.ops import checks, op
-from kernels.ops.joint import add_up, arrive, publish, wait
+from kernels.ops.joint import add_up, arrive, counters, publish, starts_early, wait
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.rmsnorm_backward import rmsnorm_backward
 from kernels.ops.rmsnorm_backward import tolerance as backward_tolerance
 from kernels.ops.rmsnorm_shared import forward_inputs as inputs
 from kernels.ops.rmsnorm_shared import read_sum, require_weight, rows_of, strides
-from kernels.ops.row_plan import MAX_BLOCK, NARROW_TILE, RowPlan, plan_for, require_choice
+from kernels.ops.row_plan import MAX_BLOCK, NARROW_TILE, RowPlan, plan_for, require_choice, sm_count
 
 EPS = 1e-6
 PATHS = ("block", "joint", "split")
+JOINT_PART = 8192
 
 
 def reference(
@@ -96,11 +98,11 @@ def _rmsnorm_rows(
 def _rmsnorm_joint(
     x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n,
     residual_stride_m, residual_stride_n, weight_stride, eps, parts, HAS_RESIDUAL: tl.constexpr,
-    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, ALL_PARTS: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, EARLY: tl.constexpr,
+    ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
     # A program keeps one part of BLOCK_M rows in registers while it waits for the other parts.
-    arrival = arrive(arrived_ptr)
+    arrival = tl.program_id(0) if EARLY else arrive(arrived_ptr)
     group, part = arrival // parts, arrival % parts
     m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     n = part.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
@@ -108,7 +110,10 @@ def _rmsnorm_joint(
     x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
     z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
     weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
-    tl.store(state_ptr + m * parts + part, tl.sum(z * z, axis=1, keep_dims=True), mask=m < M)
+    squares = tl.sum(z * z, axis=1, keep_dims=True)
+    if EARLY:
+        gdc_wait()  # the counters are zero from here on
+    tl.store(state_ptr + m * parts + part, squares, mask=m < M)
     publish(arrived_ptr + 1 + group)
     wait(arrived_ptr + 1 + group, parts)
     root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + eps)
@@ -166,15 +171,21 @@ def plan_rmsnorm(
     Two tensors are read, so a row is never walked twice by one program: a row that fits is one block, in float32 too.
     Rows of 1024 columns come in pairs. A program of up to NARROW_TILE elements has 4 warps; a larger one has 16, and so
     8 elements in a thread at 4096 columns: one 16-byte load of each tensor in bfloat16. Beyond 16384 elements, 32.
+    Parts of a joint row are at most JOINT_PART wide, as long as all of them run at once, with 8 warps: several programs
+    share a multiprocessor, and some read while others wait.
     """
     plan = plan_for(x, path, block, num_warps)
     if plan.path == "looped":
         plan = plan_for(x, "block" if x.shape[1] <= (block or MAX_BLOCK) else "split", block)
+    narrower = plan.path == "joint" and block is None and plan.block_m == 1 and plan.block_n > JOINT_PART
+    if narrower and triton.cdiv(x.shape[1], JOINT_PART) <= sm_count(x.device):
+        plan = plan_for(x, "joint", JOINT_PART)
     rows = plan.block_m
     if plan.path == "block" and block is None:
         rows = max(rows, NARROW_TILE // plan.block_n)
     tile = rows * plan.block_n
-    warps = num_warps or (4 if tile <= NARROW_TILE else 16 if tile <= 16384 else 32)
+    warps = 4 if tile <= NARROW_TILE else 8 if plan.path == "joint" and tile <= JOINT_PART else 16
+    warps = num_warps or (warps if tile <= 16384 else 32)
     return dataclasses.replace(plan, block_m=rows, num_warps=warps)
 
 
@@ -195,9 +206,13 @@ def _launch(x, residual, weight, out, eps, total=None, root=None, path=None, blo
     grid, all_parts = (groups * parts,), {"ALL_PARTS": triton.next_power_of_2(parts)}
     state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
     if plan.path == "joint":
-        arrived = torch.zeros(1 + groups, dtype=torch.int32, device=x.device)
-        arguments = (*tensors, state, arrived, M, N, *steps, eps, parts)
-        launch(wrap_triton(_rmsnorm_joint), grid, arguments, **read, **flags, **all_parts, **tile)
+        kernel = wrap_triton(_rmsnorm_joint)
+        early = starts_early(kernel, x.device)
+        arguments = (*tensors, state, counters(1 + groups, x.device, early), M, N, *steps, eps, parts)
+        overlap = {"launch_pdl": True} if early else {}
+        if early and x.element_size() == 2 and plan.block_n * plan.block_m == JOINT_PART:
+            overlap["maxnreg"] = 64  # four programs a multiprocessor; it would take 70, and three
+        launch(kernel, grid, arguments, **read, **flags, EARLY=early, **all_parts, **tile, **overlap)
         return
     part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
     arguments = (x, residual, state, M, N, *steps[:4], parts, part_n)
