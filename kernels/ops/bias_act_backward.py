@@ -71,7 +71,7 @@ def _bias_act_backward(
         else:
             dx = tl.where(value <= 0, 0.0, dout)
         tl.store(dx_ptr + m * N + n, dx.to(dx_ptr.dtype.element_ty), mask=mask)
-        dbias += tl.where(mask, dx, 0.0)
+        dbias += dx  # 0 where it is masked off, as dout is
     total = tl.sum(dbias, axis=0, keep_dims=True)
     tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * N + n, total, mask=n < N)
 

@@ -30,8 +30,8 @@ def test_a_memset_that_is_too_short_leaves_the_rest_unwritten():
     assert traced.filled["out"].tolist() == [True, True, True, False]
 
 
-def test_nothing_is_left_from_the_launcher_before():
+def test_nothing_is_left_from_the_launch_before():
     trace()
-    out = np.full(4, np.nan, np.float32)
-    x = np.ones(4, np.float32)
-    assert trace_cuda_launcher("launch_vector_add", [x, x.copy(), out, 4]).filled == {}
+    out = np.full(4, 7, np.uint64)
+    refused = trace_cuda_launcher("launch_histogram_plain", [X, out, X.size, 4, 0], source="cuda/histogram.cu")
+    assert refused.result != 0 and refused.filled == {} and out.tolist() == [7] * 4
