@@ -15,7 +15,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
-ALL_STEPS=(env tests portfolio sanitizer trace bench pages verify site)
+ALL_STEPS=(env tests portfolio sanitizer trace gate bench experiments pages verify site)
 PYTHON=${PYTHON:-.venv/bin/python}
 RECORDS_OUT=${RECORDS_OUT:-build/gpu-records}
 ITERS=${ITERS:-50}
@@ -212,6 +212,29 @@ step_trace() {
   SHOW=12 part "gpu_counters" 240 "$PYTHON" scripts/gpu_counters.py
 }
 
+# Before the records are taken again: is anything slower than they say? Only what has a record is measured.
+step_gate() {
+  local gpu op dtypes dtype line fresh=() chosen
+  gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
+  if ! compgen -G "results/$gpu/*.json" >/dev/null; then
+    note "-- there is no committed record of this GPU, so nothing can be compared"
+    remember "performance gate" "no record" 0
+    return
+  fi
+  rm -rf build/gate && mkdir -p build/gate
+  part "build the CUDA library" 300 "$PYTHON" -m kernels.cuda library
+  while read -r line; do
+    read -r op dtypes <<<"$line"
+    [ -n "$op" ] || continue
+    chosen=()
+    for dtype in $dtypes; do chosen+=(--dtype "$dtype"); done
+    kernel_bench "gate: kernel-bench $op" 300 --op "$op" "${chosen[@]}" --output "build/gate/$op.json"
+    [ -f "build/gate/$op.json" ] && fresh+=("build/gate/$op.json")
+  done < <("$PYTHON" scripts/performance_gate.py --cases "$gpu" 2>>"$LOG")
+  SHOW=60 part "performance gate" 60 "$PYTHON" scripts/performance_gate.py "${fresh[@]}" \
+    --output build/report-gate.md
+}
+
 step_bench() {
   local gpu
   gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
@@ -249,6 +272,24 @@ step_bench() {
   fi
 }
 
+# The experiments of the case studies, and what the counters say of one launch. They stand apart from the bench's records.
+step_experiments() {
+  local gpu
+  gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
+  local out=results/$gpu/experiments
+  mkdir -p "$out"
+  SHOW=12 part "specialization" 120 "$PYTHON" scripts/specialization.py --iters "$ITERS" --output "$out/scale_rows.json"
+  SHOW=12 part "wrapper overhead" 120 "$PYTHON" scripts/wrapper_overhead.py --op softmax --iters "$ITERS" \
+    --output "$out/overhead-softmax.json"
+  if find_tool ncu >/dev/null; then
+    SHOW=40 part "profile softmax" 240 "$PYTHON" scripts/profile_kernel.py --op softmax --shape 16384x4096 \
+      --output "$out/profile-softmax.json"
+  else
+    note "-- ncu was not found, so no launch was profiled"
+    remember "ncu" "not found" 0
+  fi
+}
+
 step_pages() { lessons 540 "lessons accept" accept --needs gpu; }
 
 step_verify() { SHOW=30 lessons 540 "lessons verify" verify; }
@@ -281,7 +322,9 @@ for step in "${STEPS[@]}"; do
     portfolio) step_portfolio ;;
     sanitizer) step_sanitizer ;;
     trace) step_trace ;;
+    gate) step_gate ;;
     bench) step_bench ;;
+    experiments) step_experiments ;;
     pages) step_pages ;;
     verify) step_verify ;;
     site) step_site ;;

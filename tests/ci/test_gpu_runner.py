@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix" or not shutil.which("bash"), 
 TOOLS = {
     "nvidia-smi": 'echo "GPU 0: NVIDIA H200"',
     "nvcc": "",
+    "ncu": "",
     # Reports the plants, and finds nothing elsewhere.
     "compute-sanitizer": 'case "$*" in *plant_*) echo "========= ERROR SUMMARY: 1 error"; exit 97 ;; esac',
     "python": """case "$*" in
@@ -74,6 +75,8 @@ def test_unknown_step_is_a_usage_error(project: Path) -> None:
 
 
 def test_everything_passes_and_records_are_packed(project: Path) -> None:
+    (project / "results/h200").mkdir(parents=True)
+    (project / "results/h200/add.json").write_text("{}")
     done = run(project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All passed." in done.stdout
@@ -89,6 +92,43 @@ def test_goes_on_after_a_failure_and_exits_nonzero(project: Path) -> None:
     assert done.returncode == 1
     assert "exit 1" in done.stdout and "kernel-bench softmax" in done.stdout
     assert (project / "results/h200/softmax.json").is_file()
+
+
+CASES = "*--cases*) printf 'add float32 bfloat16\\nsoftmax float32\\n' ;;\nesac"
+
+
+def test_the_gate_measures_what_has_a_record_and_is_red_when_it_says_so(project: Path) -> None:
+    (project / "results/h200").mkdir(parents=True)
+    (project / "results/h200/add.json").write_text("{}")
+    asked = project.parent / "asked"
+    body = TOOLS["python"].replace("esac", CASES)
+    tool(project.parent, "python", f'echo "$*" >>{asked}\n{body}')
+    done = run(project, "gate")
+    assert done.returncode == 0, done.stdout + done.stderr
+    words = asked.read_text()
+    assert "--op add --dtype float32 --dtype bfloat16 --output build/gate/add.json" in words
+    assert "scripts/performance_gate.py build/gate/add.json build/gate/softmax.json" in words
+    red = body.replace("esac", "*build/gate/add.json\\ build/gate/softmax.json*) exit 1 ;;\nesac")
+    tool(project.parent, "python", red)
+    done = run(project, "gate")
+    assert done.returncode == 1
+    assert "performance gate" in done.stdout and "exit 1" in done.stdout
+    assert (project / "results/h200/add.json").read_text() == "{}"  # the records stand as they were
+
+
+def test_a_gate_without_records_is_no_pass(project: Path) -> None:
+    done = run(project, "gate")
+    assert done.returncode == 1
+    assert "no committed record" in done.stdout
+
+
+def test_experiments_stand_apart_from_the_records(project: Path) -> None:
+    asked = project.parent / "asked"
+    tool(project.parent, "python", f'echo "$*" >>{asked}\n{TOOLS["python"]}')
+    assert run(project, "experiments").returncode == 0
+    words = asked.read_text()
+    for name in ("scale_rows", "overhead-softmax", "profile-softmax"):
+        assert f"--output results/h200/experiments/{name}.json" in words
 
 
 def test_a_run_that_is_killed_keeps_the_records_it_had(project: Path) -> None:
