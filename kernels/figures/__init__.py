@@ -6,8 +6,10 @@ from kernels.figures.divergence import divergence_figure
 from kernels.figures.ground_truth import access_table, counter_table, reason_table
 from kernels.figures.html import Markup, data_table, figure
 from kernels.figures.mutants import mutant_list, rewrite_list, verdict_summary
+from kernels.figures.operators import comparison_table, contract_table, limit_chart, overview_table, plan_table
 from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
 from kernels.figures.results import compile_table, result_table
+from kernels.figures.roofline import roofline
 from kernels.figures.stepper import stepper
 from kernels.figures.verdicts import verdict_list
 from kernels.figures.warps import request_figure, thread_table, timeline
@@ -20,19 +22,25 @@ __all__ = [
     "bank_figure",
     "bank_tile",
     "bar_chart",
+    "comparison_table",
     "compile_table",
+    "contract_table",
     "counter_table",
     "data_table",
     "divergence_figure",
     "figure",
+    "limit_chart",
     "line_chart",
     "mutant_list",
+    "overview_table",
     "ownership_grid",
     "ownership_strip",
+    "plan_table",
     "reason_table",
     "request_figure",
     "result_table",
     "rewrite_list",
+    "roofline",
     "stepper",
     "thread_table",
     "timeline",

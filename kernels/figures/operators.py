@@ -1,0 +1,188 @@
+"""Tables and plots about operators: contract, plan, times beside the peers, and the share of the limit over a size."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kernels.figures.charts import line_chart
+from kernels.figures.html import MISSING, Markup, data_table, escape, number, scroll
+
+if TYPE_CHECKING:
+    from kernels.bench.compare import Row
+    from kernels.bench.contracts import Contract
+    from kernels.bench.targets import Judgement
+    from kernels.inspect.launches import Launch
+
+
+def _code(text: str) -> str:
+    """Text with `names` between backticks as code."""
+    parts = text.split("`")
+    return "".join(f"<code>{html.escape(p)}</code>" if i % 2 else html.escape(p) for i, p in enumerate(parts))
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return " × ".join(f"{size}" for size in shape) or "scalar"
+
+
+def contract_table(contract: Contract) -> str:
+    """The formula, then a row for each part of the contract. Sentences wrap; nothing is shortened."""
+    pieces = [piece for line in contract.formula for piece in re.split(r" {3,}", line.strip()) if piece]
+    formula = [escape(piece) for piece in pieces]
+    rows = "\n".join(
+        f"<tr><td><strong>{escape(label)}</strong></td><td>{_code(text)}</td></tr>"
+        for label, text in contract.parts.items()
+    )
+    head = f"<p><code>{'</code><br><code>'.join(formula)}</code></p>\n" if formula else ""
+    return head + scroll("contract", f"<table>\n<tbody>\n{rows}\n</tbody>\n</table>")
+
+
+def plan_table(found: Sequence[tuple[tuple[int, ...], str, Sequence[Launch]]], caption: str = "") -> str:
+    """What an operator launches: shape and dtype, kernel, programs, threads of each and tile, a row a launch."""
+    rows: list[tuple[object, ...]] = []
+    for shape, dtype, launches in found:
+        size = f"{shape_text(shape)}, {dtype}"
+        for launch in launches:
+            tile = launch.tile.replace("BLOCK_", "")
+            rows.append((size, launch.name, launch.programs, 32 * launch.num_warps, tile))
+        if not launches:
+            rows.append((size, "nothing", None, None, ""))
+    headers = ("shape", "kernel", "programs", "threads in each", "tile")
+    return data_table(headers, rows, caption or "What is launched", numeric=(2, 3))
+
+
+def _demand(judgements: Sequence[Judgement]) -> Markup:
+    parts = []
+    for judgement in judgements:
+        words = escape(judgement.target.words)
+        if judgement.met is None:
+            parts.append(f"{words} <small>not judged</small>")
+        elif judgement.met:
+            parts.append(f"{words}, met")
+        else:
+            parts.append(f'{words}, <span class="kl-mark kl-mark--bad">missed</span>')
+    return Markup("<br>".join(parts) or MISSING)
+
+
+def _share(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.0%}"
+
+
+def comparison_table(rows: Sequence[Row], judged: Mapping[int, Sequence[Judgement]] = {}, caption: str = "") -> str:
+    """Ours beside the better of PyTorch's own call, the formula in eager mode and torch.compile, a row a shape.
+
+    `judged` maps a row's place to what came of its demands. A row where the peer is faster by more than both spreads is
+    marked "loses". The last row is the geometric mean of the ratios. The caption names GPU, day and commit unless one
+    is given.
+    """
+    from kernels.bench.compare import geometric_mean
+
+    headers = ("shape", "ours µs", "spread µs", "of copy limit", "best peer", "its µs", "peer / ours", "demand")
+    cells, groups = [], []
+    for index, row in enumerate(rows):
+        name = f"{row.op}, {row.dtype}"
+        if groups and groups[-1][0] == name:
+            groups[-1][1] += 1
+        else:
+            groups.append([name, 1])
+        peer, ours = row.best_peer, row.ours
+        shape = escape(shape_text(row.shape))
+        if ours.stale:
+            shape += ' <span class="kl-badge kl-badge--stale">stale</span>'
+        if ours.median_us is None:
+            shown: tuple[object, ...] = (Markup(f"<small>{escape(ours.reason or ours.status)}</small>"), *[MISSING] * 2)
+        else:
+            share = _share(ours.fraction_of_limit) if not ours.in_l2 else "in L2"
+            shown = (number(ours.median_us), number(ours.spread_us, 2), share)
+        verdict = MISSING if row.speedup is None else f"{row.speedup:.2f} ×"
+        if row.loses:
+            verdict = f'{verdict} <span class="kl-mark kl-mark--bad">loses</span>'
+        cells.append(
+            (
+                Markup(shape),
+                *shown,
+                peer.implementation if peer else MISSING,
+                number(peer.median_us) if peer else MISSING,
+                Markup(verdict),
+                _demand(judged.get(index, ())),
+            )
+        )
+    mean = geometric_mean(row.speedup for row in rows)
+    if mean is not None:
+        count = sum(row.speedup is not None for row in rows)
+        groups.append([f"all {count} rows with a peer", 1])
+        cells.append(("geometric mean", *[MISSING] * 5, f"{mean:.2f} ×", MISSING))
+    return data_table(headers, cells, caption or _origin(rows), [tuple(g) for g in groups], numeric=(1, 2, 3, 5, 6))
+
+
+def _origin(rows: Sequence[Row]) -> str:
+    from kernels.figures.results import _origin as origin
+
+    return origin([row.ours for row in rows])
+
+
+def limit_chart(rows: Iterable[Row], dtype: str, caption: str = "") -> str:
+    """The share of the copy limit over the size, a line for ours and one for each peer; the numbers follow as a table.
+
+    The size is the width of a row, or the elements of a one-dimensional input. Of several shapes with one width the
+    largest is drawn. Data that stayed in the L2 cache has no share, and is left out.
+    """
+    chosen: dict[int, Row] = {}
+    for row in rows:
+        size = row.shape[-1] if row.shape else 1
+        if row.dtype != dtype or row.ours.in_l2:
+            continue
+        if size not in chosen or row.ours.bytes_moved > chosen[size].ours.bytes_moved:
+            chosen[size] = row
+    series: dict[str, list[tuple[float, float | None]]] = {}
+    for size, row in sorted(chosen.items()):
+        for record in (row.ours, *row.others):
+            name = "ours, Triton" if record is row.ours else record.implementation
+            share = record.fraction_of_limit
+            if share is not None:
+                series.setdefault(name, []).append((size, 100 * share))
+    if not series:
+        return ""
+    wide = any(len(row.shape) > 1 for row in chosen.values())
+    label = "columns of a row" if wide else "elements"
+    return line_chart(
+        series,
+        label,
+        "% of the copy limit",
+        caption or f"{dtype}: how much of the copy limit is reached",
+        log_x=True,
+        log_base_x=2,
+    )
+
+
+def overview_table(entries: Sequence[Mapping[str, object]], caption: str = "") -> str:
+    """All operators: a link, rows measured, freshness, geometric mean, rows lost, demands met.
+
+    An entry has name, rows (of `kernels.bench.compare`), stale (a count), met and demanded.
+    """
+    from kernels.bench.compare import geometric_mean, losses
+
+    cells = []
+    for entry in entries:
+        rows, name = entry["rows"], escape(entry["name"])
+        mean = geometric_mean(row.speedup for row in rows)
+        if not rows:
+            state: object = Markup('<span class="kl-mark kl-mark--none">no record yet</span>')
+        elif entry["stale"]:
+            state = Markup('<span class="kl-badge kl-badge--stale">stale</span>')
+        else:
+            state = "fresh"
+        cells.append(
+            (
+                Markup(f'<a href="#op-{name}"><code>{name}</code></a>'),
+                state,
+                len(rows),
+                MISSING if mean is None else f"{mean:.2f} ×",
+                len(losses(rows)) if rows else None,
+                f"{entry['met']} of {entry['demanded']}" if entry["demanded"] else MISSING,
+            )
+        )
+    headers = ("operator", "record", "rows", "peer / ours, mean", "rows lost", "demands met")
+    return data_table(headers, cells, caption or "Operators", numeric=(2, 3, 4, 5))

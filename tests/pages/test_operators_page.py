@@ -1,0 +1,52 @@
+"""The page of operators: every registered operator is on it, with a record or with the words that there is none."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kernels.bench import results
+
+registry = pytest.importorskip("kernels.ops.registry")
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTPUTS = ROOT / "lessons_src" / "outputs" / "reference" / "operators"
+
+
+@pytest.fixture(scope="module")
+def sections() -> dict[str, str]:
+    text = (OUTPUTS / "operators.html").read_text(encoding="utf-8")
+    parts = re.split(r'<h3 id="op-([\w]+)">', text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_operator_has_a_section_and_a_line(sections):
+    assert list(sections) == list(registry.OPS)
+    overview = (OUTPUTS / "overview.html").read_text(encoding="utf-8")
+    for name in registry.OPS:
+        assert f'href="#op-{name}"' in overview
+
+
+def test_a_section_states_the_contract_and_what_is_launched(sections):
+    for name, html in sections.items():
+        for label in ("Shapes", "Dtypes", "Strides", "Limits", "Special"):
+            assert f"<strong>{label}</strong>" in html, f"{name} lacks {label}"
+        assert "What is launched" in html
+        for case in registry.get(name).benches:
+            assert " × ".join(map(str, case.shape)) in html
+
+
+def test_an_operator_without_a_record_says_so(sections):
+    for name, html in sections.items():
+        recorded = any(
+            record.op == name
+            for path in results.files("h200")
+            if path.stem.partition("-")[0] == name
+            for record in results.read(path).cases
+        )
+        assert ("No record yet" in html) != recorded, name
+        assert ("peer / ours" in html) == recorded, name
+
+
+def test_the_page_is_in_the_navigation():
+    assert "reference/operators.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
