@@ -126,7 +126,8 @@ def _load(
     text, shown, path = _read(source, replace)
     translation = translate(text, shown, name, local_headers(text, path.parent))
     names = [function.name for function in translation.functions if function.kernel == kernel]
-    wanted = name.rsplit("::", 1)[-1] if "<" not in name else name
+    qualified, bracket, arguments = name.partition("<")
+    wanted = qualified.rsplit("::", 1)[-1] + bracket + arguments
     number = next((i for i, f in enumerate(translation.functions) if f.name == wanted and f.kernel == kernel), None)
     if number is None:
         what = "kernel" if kernel else "launcher"
@@ -201,8 +202,8 @@ def _regions(library: cuda_library.Library, translation: Translation, buffers: l
             if symbol.thread_local:
                 library.calls.kh_region(home + symbol.value, symbol.size, 0, 0, 0)
                 regions.append(Region(name, "guard", symbol.size))
-        elif symbol.thread_local and name in translation.shared:
-            dynamic = any(array.dynamic for array in translation.shared[name])
+        elif symbol.thread_local and symbol.mangled != "kh_anchor":  # kernels have no other thread-local variables
+            dynamic = any(array.dynamic for array in translation.shared.get(name, ()))
             owner = symbol.components[-2] if len(symbol.components) > 1 else ""
             library.calls.kh_region(home + symbol.value, symbol.size, 0, 1, int(dynamic))
             regions.append(Region(name, "shared", symbol.size, owner=owner, address=symbol.value, dynamic=dynamic))

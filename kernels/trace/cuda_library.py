@@ -74,6 +74,14 @@ BARRIER, WARP_OP, FENCE, COMPARE_AND_SWAP, COPY_BEGIN, COPY_END = (
     8,
 )  # kinds of events beyond READ, WRITE, ATOMIC
 
+# Parts of a mangled name (Itanium C++ ABI, chapter 5) whose digits count no letters: a number as a template's argument,
+# a substitution, a template's parameter, an array's extent; the value of an enumerator; the number of a lambda.
+_NO_NAME = re.compile(r"L[a-z]n?\d+E|S[0-9A-Z]*_|T\d*_|A\d+_|DF16_|DF16b|DF\d+_")
+_ENUMERATION = re.compile(r"L(?:(N)|(?=\d))")
+_ENUMERATOR = re.compile(r"n?\d+E")
+_ENUMERATOR_AFTER_E = re.compile(r"En?\d+E")
+_NUMBER_OF_LAMBDA = re.compile(r"E\d*_")
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -90,7 +98,19 @@ class Symbol:
         if not self.mangled.startswith("_Z"):
             return [self.mangled]
         found, position, text = [], 2, self.mangled
+        lambdas, enumeration = 0, ""  # lambdas whose numbers are to come; "N" or "1" within the type of an enumerator
         while position < len(text):
+            if lambdas and (match := _NUMBER_OF_LAMBDA.match(text, position)):
+                lambdas, position = lambdas - 1, match.end()
+                continue
+            if (match := _NO_NAME.match(text, position)) or (
+                enumeration == "N" and (match := _ENUMERATOR_AFTER_E.match(text, position))
+            ):
+                position, enumeration = match.end(), ""
+                continue
+            if match := _ENUMERATION.match(text, position):
+                enumeration, position = match[1] or "1", match.end()
+            lambdas += text.startswith("Ul", position)
             end = position
             while end < len(text) and text[end].isdigit():
                 end += 1
@@ -99,6 +119,9 @@ class Symbol:
             if length and len(name) == length and (name[0].isalpha() or name[0] == "_"):
                 found.append(name)
                 position = end + length
+                if enumeration == "1":
+                    match, enumeration = _ENUMERATOR.match(text, position), ""
+                    position = match.end() if match else position
             else:
                 position = max(end, position + 1)
         return found or [self.mangled]

@@ -115,7 +115,7 @@ def check_type(name: str, letters: str, array: np.ndarray) -> None:
     size = ord(letters[1]) - ord("0")
     if size and (
         size % array.itemsize
-        or (size == array.itemsize and _KINDS.get(letters[2], array.dtype.kind) != array.dtype.kind)
+        or (size == array.itemsize and _KINDS.get(letters[2], array.dtype.kind) != array.dtype.kind != "b")
     ):
         kind = {"f": "floating-point", "i": "integer", "u": "unsigned"}.get(letters[2], "vector or structure")
         raise TypeError(

@@ -66,6 +66,24 @@ class Rows:
         place = part["place"][part["region"] == region]
         return int(np.gcd.reduce(np.concatenate([numbers, place >> SIZE_BITS, place & _SIZE])))
 
+    @cached_property
+    def _finest(self) -> int:
+        """The largest power of two that divides every offset and size; 0 where there is no access."""
+        bits = int(np.bitwise_or.reduce(self._part()["place"], initial=0))
+        bits = bits >> SIZE_BITS | bits & _SIZE
+        return bits & -bits
+
+    def finest(self, region: int, itemsize: int) -> int:
+        """The largest number of bytes that divides `itemsize` and every access to a region: less than an item where
+        accesses are to parts of one."""
+        if itemsize < 2 or self._finest % itemsize == 0:
+            return itemsize
+        return self.common_divisor(region, itemsize)
+
+    def within(self) -> np.ndarray:
+        """How many bytes in front of each access the region begins, int64."""
+        return self._part()["place"] >> SIZE_BITS
+
     def columns(
         self, site_of: np.ndarray, buffer_of: np.ndarray, itemsize: np.ndarray
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class CudaTrace(Trace):
     says which rows are compare-and-swaps. `fences` holds `__threadfence()` and its kind as columns. `copies` holds
     where asynchronous copies begin; `delivered` says which rows are their ends, writes that come when a thread waits.
     `filled` says for a buffer which elements the launcher itself set, by cudaMemset or cudaMemcpy.
+    `parts` gives, for a buffer of which accesses touch less than an item, the bytes that verdicts take for an item;
+    then `bytes_before` is each row's distance from its buffer's start.
     """
 
     outputs: tuple[str, ...] = ()
@@ -70,6 +72,8 @@ class CudaTrace(Trace):
     copies: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     delivered: np.ndarray = field(default_factory=lambda: np.empty(0, bool), repr=False)
     filled: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    parts: dict[int, int] = field(default_factory=dict, repr=False)
+    bytes_before: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
 
     def owner_pairs(self, buffer: str, launch: int | None = None) -> list[tuple[int, int]]:
         """(block, thread) that wrote each element last, in the order of the view; (-1, -1) where nobody did."""
@@ -138,17 +142,33 @@ class CudaTrace(Trace):
 
     def _ordered_by_warp(self) -> Trace:
         """The same trace, in which `__syncwarp` starts a new interval for elements that only one warp touches there."""
-        column = self.columns
+        fine = self._in_parts()
+        column = fine.columns
         if not (self.warp_intervals > 0).any():
-            return self
-        marked = Trace(self.launches, self.buffers, self.sites, column | {"synced": self.warp_intervals})
+            return fine
+        marked = Trace(self.launches, fine.buffers, self.sites, column | {"synced": self.warp_intervals})
         wide = marked.expanded()
         column = dict(wide.columns)
         synced = column.pop("synced")
         group, groups = group_numbers([column[name] for name in ("launch", "buffer", "element", "block", "interval")])
         alone = ~differs(group, groups, wide.warps)[group]
         interval = column["interval"].astype(np.int64) << 16 | np.where(alone, synced, 0)
-        return Trace(self.launches, self.buffers, self.sites, column | {"interval": interval})
+        return Trace(self.launches, fine.buffers, self.sites, column | {"interval": interval})
+
+    def _in_parts(self) -> Trace:
+        """The same trace, in which the items of an array that is also touched in parts are these parts: two threads
+        that write different bytes of one integer do not meet."""
+        if not self.parts:
+            return self
+        buffers, element = list(self.buffers), self.columns["element"].copy()
+        for number, size in self.parts.items():
+            whole = self.buffers[number]
+            ratio = whole.itemsize // size
+            shape, strides = (*whole.shape, ratio), (*(stride * ratio for stride in whole.strides), 1)
+            buffers[number] = replace(whole, itemsize=size, shape=shape, strides=strides)
+            here = self.columns["buffer"] == number
+            element[here] = self.bytes_before[here] // size
+        return Trace(self.launches, tuple(buffers), self.sites, self.columns | {"element": element})
 
 
 def assemble(
@@ -184,6 +204,8 @@ def assemble(
     touched = rows.regions(len(regions)) | begins.regions(len(regions))
     buffers, number_in, item = _buffers(regions, rows, touched, translation, launches)
     columns, compares = rows.columns(site_of, number_in, item)
+    finest = {number_in[n]: rows.finest(n, r.buffer.owner.itemsize) for n, r in enumerate(regions) if r.buffer}
+    parts = {int(n): size for n, size in finest.items() if size < buffers[n].itemsize}
     delivered = columns["what"] == COPY_END
     columns["what"][delivered] = WRITE
     columns |= {name: rows.turns(name) for name in ("launch", "block", "thread", "interval")}
@@ -213,6 +235,8 @@ def assemble(
         copies,
         delivered,
         _filled(library.filled(), regions),
+        parts,
+        rows.within() if parts else np.empty(0, np.int64),
     )
 
 
@@ -277,19 +301,20 @@ def _buffers(
 
 
 def _plain_buffer(name: str, number: int, region: Region, rows: Rows, translation: Translation) -> Buffer:
-    """A shared array or table: items as declared, or as the accesses show where the type is not a built-in one."""
+    """A shared array or table: items as declared, or as the accesses show where these are to parts of an item."""
     size = region.size
     for array in translation.shared.get(region.name, []):
         itemsize = TYPES.get(array.type, 0)
         extents = [translation.extent(e) for e in array.extents]
-        if itemsize and array.dynamic:
+        if itemsize and array.dynamic and rows.finest(number, itemsize) == itemsize:
             return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space, array.type)
         if itemsize and extents.count(None) == 1:  # a template's parameter: the size says it
             known = itemsize * int(np.prod([e for e in extents if e is not None], dtype=np.int64))
             extents[extents.index(None)] = size // known if known and size % known == 0 else None
         if None not in extents:
             count = int(np.prod(extents, dtype=np.int64))
-            if count > 0 and size % count == 0 and itemsize in (0, size // count):
+            fits = count > 0 and size % count == 0 and itemsize in (0, size // count)
+            if fits and rows.finest(number, size // count) == size // count:
                 return Buffer(name, size // count, tuple(extents), (), region.address, region.space, array.type)
     itemsize = rows.common_divisor(number, size) or 1
     return Buffer(name, itemsize, (size // itemsize,), (), region.address, region.space)

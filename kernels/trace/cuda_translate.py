@@ -17,11 +17,15 @@ _SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"
 _TABLE = re.compile(
     r"(?:\b(?:static|const|constexpr|inline)\s+)*(?:__constant__|__device__)\s+"
     r"(?:(?:static|const|constexpr|inline|__constant__|__device__|__align__\(\d+\)|alignas\(\d+\))\s+)*"
-    r"(?:unsigned\s+|signed\s+|long\s+)*[\w:]+(?:\s*<[^;{}<>]*>)?\s+(\w+)\s*(?=\[|=|;|\{)"
+    r"(?:unsigned\s+|signed\s+|long\s+)*[\w:]+(?:\s*<(?:[^;{}<>]|<[^;{}<>]*>)*>)?(?:\s*\*+\s*|\s+)(\w+)\s*(?=\[|=|;|\{)"
 )
 _SHARED = re.compile(
-    r"(?P<extern>\bextern\s+)?\b__shared__\s+(?:(?:__align__|alignas)\s*\(\s*\w+\s*\)\s+|volatile\s+)*"
-    r"(?P<type>(?:unsigned\s+|signed\s+|long\s+)*[\w:]+(?:\s*<[^;{}<>]*>)?)\s+(?P<rest>[^;]+);"
+    r"(?P<extern>\bextern\s+)?\b__shared__\s+(?:(?:__align__|alignas)\s*\((?:[^()]|\([^()]*\))*\)\s*|volatile\s+|const\s+)*"
+    r"(?P<type>(?:unsigned\s+|signed\s+|long\s+)*[\w:]+(?:\s*<(?:[^;{}<>]|<[^;{}<>]*>)*>)?)\s+(?P<rest>[^;]+);"
+)
+# nvcc takes `alignas` behind `__shared__`; C++ wants it before everything else.
+_SHARED_ALIGNAS = re.compile(
+    r"(?:\b(?:extern|static|volatile)\s+)*\b__shared__\s+(?P<it>alignas\s*\((?:[^()]|\([^()]*\))*\))"
 )
 _HEADERS_HERE = r"cuda_runtime|cuda_runtime_api|cuda_fp16|cuda_bf16|cuda_pipeline|cuda_pipeline_primitives"
 _REFUSED_HEADERS = re.compile(
@@ -138,10 +142,10 @@ def translate(text: str, shown: str, requested: str = "", headers: tuple[tuple[s
         part = blanked(content)
         _refuse(content, part, name)
         codes.append(part)
-        edits = [*_launches(content, part, name, "0"), *_tables(part)]
+        edits = [*_launches(content, part, name, "0"), *_tables(part), *_alignments(part)]
         translated_headers.append((name, _edited(content, edits)))
     functions = _functions(text, code, requested)
-    body = _edited(text, [*_launches(text, code, shown), *_tables(code)])
+    body = _edited(text, [*_launches(text, code, shown), *_tables(code), *_alignments(code)])
     trailer = _trailer(functions, codes, shown)
     translated = f'{body}\n#line 1 "kh_trailer"\n{trailer}'
     shared: dict[str, list[SharedArray]] = {}
@@ -252,10 +256,18 @@ def _kernel_start(code: str, end: int) -> int:
 def _tables(code: str) -> list[tuple[int, int, str]]:
     edits = []
     for match in _TABLE.finditer(code):
-        for word in re.finditer(r"\b(?:const|constexpr)\b", match[0]):
+        for word in re.finditer(r"\b(?:const|constexpr)\b", match[0] if "*" not in match[0] else ""):
             edits.append((match.start() + word.start(), match.start() + word.end(), " " * len(word[0])))
         for word in re.finditer(r"\b__device__\b", match[0]):  # marked as used, or a table that nobody writes is unseen
             edits.append((match.start() + word.start(), match.start() + word.end(), "__constant__"))
+    return edits
+
+
+def _alignments(code: str) -> list[tuple[int, int, str]]:
+    edits = []
+    for match in _SHARED_ALIGNAS.finditer(code):
+        edits.append((match.start(), match.start(), " ".join(match["it"].split()) + " "))
+        edits.append((*match.span("it"), "\n" * match["it"].count("\n")))
     return edits
 
 

@@ -2,8 +2,9 @@
 
 The rule for CUDA's fences is the release pattern of the PTX memory model (chapter "Memory Consistency Model" of the PTX
 manual), as far as one run shows it: a thread writes, fences, and makes an atomic on some element; whoever makes an
-atomic on the same element later in that run may count on what was written before the fence. Barriers carry this on to
-the rest of a block. In Triton the atomics themselves release and acquire: `sem="acq_rel"` unless a call says otherwise.
+atomic on the same element later in that run may count on what was written before the fence. Atomics on one element are
+made one after the other, so whoever made the last one may set the element back. Barriers carry both on to the rest of a
+block. In Triton the atomics themselves release and acquire: `sem="acq_rel"` unless a call says otherwise.
 """
 
 from __future__ import annotations
@@ -152,6 +153,7 @@ class Order(Ordered):
         own = np.where(shared[columns["buffer"][rows]], columns["block"][rows].astype(np.int64), -1)
         places = [columns[name][rows].astype(np.int64) for name in ("launch", "buffer", "element")]
         _, counter = np.unique(np.stack([*places, own], axis=1), axis=0, return_inverse=True)
+        self._counter = dict(zip(columns["sequence"][rows].tolist(), counter.reshape(-1).tolist()))
         self._atomics = _by_block(_Events(columns, warp_intervals, rows, counter.reshape(-1)))
         everything = np.arange(len(fences["sequence"]))
         self._fences = _by_block(_Events(fences, fences["warp_interval"], everything, fences["size"]))
@@ -171,9 +173,15 @@ class Order(Ordered):
         counters, any_scope, device = self._released(a)
         released = any_scope if same_block else device
         atomics = self._atomics.get(home)
-        if atomics is None or not len(counters):
+        if atomics is None:
             return False
         heard = atomics.which_precede(all_, b)
+        if (counter := self._counter.get(first)) is not None and bool(
+            (heard & (atomics.mark == counter) & (atomics.sequence > first)).any()
+        ):
+            return True
+        if not len(counters):
+            return False
         place = np.minimum(np.searchsorted(counters, atomics.mark[heard]), len(counters) - 1)
         known = counters[place] == atomics.mark[heard]
         return bool((known & (released[place] < atomics.sequence[heard])).any())

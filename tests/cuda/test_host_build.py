@@ -131,6 +131,14 @@ def test_names_come_out_of_mangled_symbols():
         "_ZZ12block_reducefE7scratch_0": ["block_reduce", "scratch"],
         "_ZZN12_GLOBAL__N_15tile2EvE5tile2": ["_GLOBAL__N_1", "tile2", "tile2"],
         "plain": ["plain"],
+        "_ZZ2mmILi16EEvPKfS1_PfiiiE1A": ["mm", "A"],
+        "_ZZN2ns6nestedILi32ELNS_4KindE11EEEvPfE1s": ["ns", "nested", "Kind", "s"],
+        "_ZZ3d16IL4Mode7EfLb1EEvPT0_E1s": ["d16", "Mode", "s"],
+        "_ZZ3d19ILin5EEvPfE1s": ["d19", "s"],
+        "_ZZ3arrILi16EEvRAT__fPfE4_tmp": ["arr", "_tmp"],
+        "_ZZ2k1RA16_fE1s": ["k1", "s"],
+        "_ZZZ3d13PfENKUliE1_clEiE1s": ["d13", "s"],
+        "_ZL5table": ["table"],
     }
     for mangled, parts in names.items():
         assert Symbol(mangled, 0, 0, True).components == parts
