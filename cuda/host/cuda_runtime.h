@@ -25,7 +25,7 @@
 
 // Shared arrays are thread-local variables: the linker puts them all into one block, also those of templates, and the
 // symbol table has their names. `extern __shared__` arrays are defined by the build, after it has seen their names.
-// The alignment leaves a gap behind most arrays, in which an index past the end is caught.
+// The build leaves a gap behind each (not on macOS), in which an index past the end is caught.
 #define __shared__ __attribute__((aligned(256))) thread_local
 #define __global__
 #define __device__

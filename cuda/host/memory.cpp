@@ -97,9 +97,11 @@ void* allocate(std::size_t bytes, const void* caller) {
     return take(bytes, caller);
 }
 
-void release(void* pointer) {
+void release(void* pointer, const void* caller) {
     if (!pointer) return;
-    in_heap(pointer) ? give_back(pointer) : std::free(pointer);
+    if (in_heap(pointer)) return give_back(pointer);
+    if (kh::runtime.in_kernel && kh::runtime.current) kh::fail("the freed pointer came from malloc or new", caller);
+    std::free(pointer);
 }
 
 }  // namespace
@@ -143,7 +145,7 @@ HIDDEN int cudaMemset(void* to, int value, std::size_t bytes) { return std::mems
 
 // What malloc and free are in a kernel's source; outside kernels they are the C library's.
 HIDDEN void* kh_malloc(std::size_t bytes) noexcept { return allocate(bytes, CALLER); }
-HIDDEN void kh_free(void* pointer) noexcept { release(pointer); }
+HIDDEN void kh_free(void* pointer) noexcept { release(pointer, CALLER); }
 
 // Sizes of the allocations, in order; their regions follow those that Python added.
 __attribute__((visibility("default"))) int kh_allocations(const std::uint64_t** bytes) { return *bytes = sizes, count; }
@@ -175,7 +177,7 @@ void* operator new[](std::size_t bytes) {
     if (!memory) std::abort();
     return memory;
 }
-void operator delete(void* pointer) noexcept { release(pointer); }
-void operator delete[](void* pointer) noexcept { release(pointer); }
-void operator delete(void* pointer, std::size_t) noexcept { release(pointer); }
-void operator delete[](void* pointer, std::size_t) noexcept { release(pointer); }
+void operator delete(void* pointer) noexcept { release(pointer, CALLER); }
+void operator delete[](void* pointer) noexcept { release(pointer, CALLER); }
+void operator delete(void* pointer, std::size_t) noexcept { release(pointer, CALLER); }
+void operator delete[](void* pointer, std::size_t) noexcept { release(pointer, CALLER); }

@@ -202,6 +202,11 @@ HIDDEN void stop(Stop why, std::uint32_t pc, int kind, std::uint64_t address, st
     leave();
 }
 
+HIDDEN void fail(const char* condition, const void* return_address) {
+    std::snprintf(assertion, sizeof assertion, "%s", condition);
+    stop(kAssert, place(return_address));
+}
+
 HIDDEN void leave_launcher(Stop why, const void* return_address, int count, std::uint64_t bytes) {
     if (!in_launcher || runtime.in_kernel) return;
     runtime.failure = {why, -1, count, 0, place(return_address), 0, 0, bytes, 0, 0};
@@ -296,8 +301,7 @@ extern "C" HIDDEN void kh_run(const char* name, int line, void (*thread)(void*),
 
 // What assert() calls; this definition stands in for the C library's.
 extern "C" HIDDEN void __assert_fail(const char* expression, const char* file, unsigned line, const char* function) {
-    std::snprintf(assertion, sizeof assertion, "%s", expression);
-    stop(kAssert, place(__builtin_return_address(0)));
+    fail(expression, CALLER);
     std::fprintf(stderr, "%s:%u: %s: assertion `%s` failed\n", file, line, function, expression);
     std::abort();
 }

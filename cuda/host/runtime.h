@@ -108,6 +108,9 @@ inline int number(const Thread* thread) { return static_cast<int>(thread - runti
 // Notes why and leaves the kernel for good. Returns only if no kernel runs.
 void stop(Stop why, std::uint32_t pc, int kind = 0, std::uint64_t address = 0, std::uint64_t size = 0);
 
+// The same for a condition that does not hold, in words.
+void fail(const char* condition, const void* return_address);
+
 // The same for the host function that makes the launches: its call returns at once. Returns if none runs.
 void leave_launcher(Stop why, const void* return_address, int count, std::uint64_t bytes = 0);
 

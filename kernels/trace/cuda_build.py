@@ -31,6 +31,7 @@ _KERNELS_GCC = (
     "-O1", "-fno-gnu-unique", "-fno-extern-tls-init", "--param", "tsan-instrument-func-entry-exit=0",
     "-fno-tree-sra", "-fno-tree-fre", "-fno-tree-pre", "-fno-tree-dominator-opts", "-fno-tree-loop-im", "-fno-tree-dse",
     "-fno-tree-sink", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-tree-loop-if-convert", "-fno-store-merging",
+    "-fno-allocation-dce", "-fstack-clash-protection",
 )  # fmt: skip
 _KERNELS_CLANG = (
     "-O0",
@@ -39,6 +40,8 @@ _KERNELS_CLANG = (
     "-mllvm",
     "-tsan-instrument-read-before-write=1",
 )
+SHARED_GAP = 256  # bytes at least behind a shared array
+_SECTION = re.compile(r"\s*\.(?:(?:push|pop)?section\b|text\b|data\b|bss\b|previous\b)")
 _WINDOWS = (
     "the traced host build of CUDA kernels runs on Linux and macOS; on Windows use it inside WSL (`wsl --install`)"
 )
@@ -184,6 +187,7 @@ def build(
         compiler.family,
         compiler.version,
         flags,
+        SHARED_GAP,
         os.uname().machine,
     )
     library = folder / f"{key}.so"
@@ -202,7 +206,9 @@ def build(
                 (copy.parent / name).write_text(content, encoding="utf-8")
             # nvcc includes its run-time header without being asked, and so does this.
             found = [f"-I{shim}", "-include", "cuda_runtime.h", *([f"-I{include}"] if include else [])]
-            _run([compiler.path, *flags, *found, "-x", "c++", "-c", shown, "-o", "kernels.o"], work)
+            _run([compiler.path, *flags, *found, "-x", "c++", "-S", shown, "-o", "kernels.s"], work)
+            _leave_gaps(work / "kernels.s")
+            _run([compiler.path, "-c", "kernels.s", "-o", "kernels.o"], work)
             objects = [str(folder / item) for item in runtime]
             _run([compiler.path, "kernels.o", *objects, *_link_flags(True), "-o", "library.so"], work)
             if sys.platform == "darwin":  # the linker leaves the lines in the object file, which is deleted
@@ -233,6 +239,18 @@ def build_program(
         objects = [str(folder / item) for item in runtime]
         _run([compiler.path, "kernels.o", *objects, *_link_flags(False), "-o", "program"], work)
         (work / "program").replace(program)
+
+
+def _leave_gaps(assembly: Path) -> None:
+    """Room behind every shared array, so that an index past its end does not meet the next one. Mach-O has none."""
+    lines, thread_local = [], False
+    for line in assembly.read_text(encoding="utf-8", errors="surrogateescape").splitlines(keepends=True):
+        if _SECTION.match(line):
+            thread_local = ".tbss" in line
+        lines.append(line)
+        if thread_local and line.lstrip().startswith(".zero"):
+            lines.append(f"\t.zero\t{SHARED_GAP}\n")
+    assembly.write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
 
 
 def _link_flags(shared: bool) -> list[str]:

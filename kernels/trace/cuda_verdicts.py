@@ -277,7 +277,7 @@ def _refused(launch: Launch, shared_bytes: int, file: str) -> Fault:
     elif shared_bytes > 227 * 1024:
         cause = f"a block has at most so much shared memory: {SHARED_MEMORY}; this one wants {shared_bytes // 1024} KiB"
     else:
-        cause = "y and z of a grid go up to 65535, z of a block up to 64"
+        cause = "x of a grid goes up to 2147483647, y and z up to 65535, z of a block up to 64"
     return _fault("launch-refused", start, "", file, launch.line, cause)
 
 
