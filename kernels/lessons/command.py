@@ -256,7 +256,7 @@ def trace(
     except OSError as error:
         _err.print(f"lessons: the figures cannot be written to {path} ({error.strerror}).", markup=False)
         raise typer.Exit(2) from None
-    first = f"{words[0]}; lines are those of {traced.source}"
+    first = f"{words[0]}; lines are those of {traced.files}"
     _out.print("\n".join([first, *words[1:], *tracing.judged(traced)]), markup=False)
     _out.print(f"figures: {path}", markup=False)
     raise typer.Exit(1 if traced.trace.faults() else 0)

@@ -43,6 +43,14 @@ class Traced:
         return "program" if self.trace.launches[0].language == "triton" else "block"
 
     @property
+    def files(self) -> str:
+        """The files that the numbers of lines are of: the kernel's own, then those of functions that it calls."""
+        from kernels.trace.model import shown_path
+
+        others = sorted({shown_path(file) for file, _ in self.trace.sites} - {self.source})
+        return ", and of ".join([self.source, *others])
+
+    @property
     def threads(self) -> int:
         """Threads a block or program, 0 where the trace does not show them."""
         return self.trace.launches[0].threads
@@ -163,7 +171,9 @@ def _trace_triton(name: str, rows: int, columns: int, block_size: int | None, la
 
     operator, module = get(name), importlib.import_module(f"kernels.ops.{name}")
     shape = (columns,) if rows == 1 else (rows, columns)
-    inputs = operator.inputs(shape, "float32" if "float32" in operator.dtypes else operator.dtypes[0], "cpu", 0)
+    made = operator.inputs(shape, "float32" if "float32" in operator.dtypes else operator.dtypes[0], "cpu", 0)
+    # Contiguous, for else some operators copy what they are given, and the copy is what the kernel reads.
+    inputs = [value.contiguous() if isinstance(value, torch.Tensor) else value for value in made]
     call = operator.implementation("triton").call
     buffers = dict(zip(inspect.signature(call).parameters, inputs, strict=False))
     if block_size is None:
@@ -172,7 +182,6 @@ def _trace_triton(name: str, rows: int, columns: int, block_size: int | None, la
         launch = getattr(module, f"launch_{name}", None)
         if launch is None or "block_size" not in inspect.signature(launch).parameters:
             raise ValueError(f"--block-size: {name} chooses its block from the shape, and takes none.")
-        buffers = {key: value.contiguous() for key, value in buffers.items()}
         out = torch.full(shape, float("nan"))
         trace = trace_triton(lambda: launch(*buffers.values(), out, block_size=block_size), buffers | {"out": out})
     if lanes and trace.launches:

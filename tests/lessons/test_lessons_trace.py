@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -119,6 +120,23 @@ def test_a_triton_operator_is_told_by_its_program(tmp_path):
     one = triton("add", "--n", "257", "--program", "1", folder=tmp_path)
     assert one.returncode == 2 and "has 1 program, so there is no program 1" in one.stderr
     assert "smaller --block-size" in one.stderr
+
+
+def test_an_operators_inputs_keep_their_names_for_a_matrix(tmp_path):
+    pytest.importorskip("triton")
+    done = triton("add", "--rows", "4", "--cols", "5", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [line.partition("; ")[0] for line in re.findall(r"line \d+: (.*)", done.stdout)] == [
+        "reads x[0, 0]–x[3, 4]", "reads y[0, 0]–y[3, 4]", "writes out[0, 0]–out[3, 4]",
+    ]  # fmt: skip
+
+
+def test_lines_of_a_function_that_the_kernel_calls_are_of_its_file():
+    trace = SimpleNamespace(sites=(("kernels/ops/odd.py", 3), ("kernels/ops/even.py", 4)))
+    assert (
+        tracing.Traced(trace, "odd", "kernels/ops/odd.py", (4,)).files
+        == "kernels/ops/odd.py, and of kernels/ops/even.py"
+    )
 
 
 def test_a_thread_of_a_triton_program_is_the_compilers(tmp_path):
