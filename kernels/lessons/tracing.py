@@ -332,7 +332,8 @@ def _stepper(traced: Traced, block: int, thread: int, root: Path) -> str:
     from kernels.figures import stepper
 
     source = root / traced.source
-    text = source.read_text(encoding="utf-8") if source.is_file() else ""
+    alone = traced.files == traced.source  # the stepper marks lines of one text, and lines of another would mislead
+    text = source.read_text(encoding="utf-8") if alone and source.is_file() else ""
     chosen = {"thread": thread} if traced.threads else {}
     try:
         return stepper(traced.trace, block, source=text, **chosen)

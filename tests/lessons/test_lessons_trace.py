@@ -139,6 +139,13 @@ def test_lines_of_a_function_that_the_kernel_calls_are_of_its_file():
     )
 
 
+def test_no_text_is_marked_with_the_lines_of_another_file(tmp_path):
+    pytest.importorskip("triton")
+    for operator, texts in (("add", 1), ("rmsnorm_backward", 0)):
+        assert triton(operator, "--cols", "8", "--output", "t.html", folder=tmp_path).returncode == 0
+        assert (tmp_path / "t.html").read_text().count('<pre class="kl-stepper__source') == texts
+
+
 def test_a_thread_of_a_triton_program_is_the_compilers(tmp_path):
     pytest.importorskip("triton")
     done = triton("add", "--n", "257", "--block-size", "256", "--program", "1", "--thread", "0", folder=tmp_path)
