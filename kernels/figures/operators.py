@@ -62,7 +62,7 @@ def _demand(judgements: Sequence[Judgement]) -> Markup:
         elif judgement.met:
             parts.append(f"{words}, met")
         else:
-            parts.append(f'{words}, <span class="kl-mark kl-mark--bad">missed</span>')
+            parts.append(f'<span class="kl-mark kl-mark--bad">missed</span>{words}')
     return Markup("<br>".join(parts) or MISSING)
 
 
