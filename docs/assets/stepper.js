@@ -91,6 +91,7 @@
     if (members.some(t => step.on.get(t).length !== step.width)) return ""
     const address = t => buffer.address + step.on.get(t)[0] * buffer.item
     if (buffer.space === "shared") {
+      if (members.length === 1) return "" // a lane has nobody to wait for
       const phases = new Map()
       for (const t of members) {
         const phase = Math.floor(t % WARP / (WARP / Math.max(1, step.size / 4)))
@@ -359,7 +360,7 @@
         const lanes = warp.map(t => t % WARP).sort((a, b) => a - b)
         const touched = warp.flatMap(t => step.on.get(t))
         const same = new Set(touched).size === 1 && warp.length > 1 ? "all " : ""
-        parts.push(`In warp ${this.warp}, ${lanes.length === 1 ? "lane" : "lanes"} ${spans(lanes)} ${lanes.length === 1 ? verb : NOUN[step.kind]} ${same}${buffer.list(touched)}${price ? `: ${price}` : ""}.`)
+        parts.push(`In warp ${this.warp}, ${lanes.length === 1 ? "lane" : "lanes"} ${spans(lanes)} ${same}${lanes.length === 1 ? verb : NOUN[step.kind]} ${buffer.list(touched)}${price ? `: ${price}` : ""}.`)
       } else {
         const others = new Set([...step.on.keys()].map(t => Math.floor(t / WARP))).size
         parts.push(`No lane of warp ${this.warp} does${others ? `; ${count(others, "other warp")} of the block ${others === 1 ? "does" : "do"}` : ""}.`)
@@ -534,7 +535,7 @@
       const size = buffer.shape.length > 1 ? buffer.shape.join(" × ") : count(buffer.count, "element")
       const notes = [`${buffer.space}, ${size}`]
       const last = Math.min(buffer.count, (f.row + f.height) * f.columns) - 1
-      if (buffer.line && f.height < f.rows) notes.push(`elements ${f.row * f.columns}–${last} are drawn`)
+      if (buffer.line && f.height < f.rows) notes.push(f.row * f.columns === last ? `element ${last} is drawn` : `elements ${f.row * f.columns}–${last} are drawn`)
       if (!buffer.line && (f.height < f.rows || f.width < f.columns))
         notes.push(`rows ${f.row}–${f.row + f.height - 1}, columns ${f.column}–${f.column + f.width - 1} are drawn`)
       if (unseen) notes.push(`${unseen} more touched outside this part`)
