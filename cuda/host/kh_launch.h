@@ -40,6 +40,36 @@ KhLaunch<P...> kh_launch(const char* name, int line, void (*kernel)(P...), dim3 
     return {name, line, kernel, grid, block, shared_bytes};
 }
 
+// The same where the arguments choose the kernel, a template or an overload.
+template <class F>
+struct KhLaunchAny {
+    const char* name;
+    int line;
+    F kernel;
+    dim3 grid, block;
+    std::size_t shared_bytes;
+
+    template <class... A>
+    void operator()(A... arguments) const {
+        struct Call {
+            const F* kernel;
+            std::tuple<A...> arguments;
+        } call{&kernel, std::tuple<A...>(arguments...)};
+        const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
+        void (*thread)(void*) = [](void* given) {
+            auto* c = static_cast<Call*>(given);
+            std::apply(*c->kernel, c->arguments);
+        };
+        kh_run(name, line, thread, &call, sizeof(call), g, b, shared_bytes);
+    }
+};
+
+template <class F>
+KhLaunchAny<F> kh_launch_any(const char* name, int line, F kernel, dim3 grid, dim3 block, std::size_t shared_bytes = 0,
+                             cudaStream_t = nullptr) {
+    return {name, line, kernel, grid, block, shared_bytes};
+}
+
 // For Python: three letters a parameter. What it is ('r' pointer to const, 'w' pointer, 's' stream, else as a number),
 // the size of what it points to, and what that is (float, int, unsigned, other).
 template <class T>

@@ -293,7 +293,10 @@ class Library:
 
 @lru_cache(maxsize=64)
 def load(path: Path, shown: str) -> Library:
-    return Library(path, shown)
+    try:
+        return Library(path, shown)
+    except (OSError, ValueError, IndexError, struct.error) as damage:
+        raise RuntimeError(f"the library {path} is damaged ({damage}); delete it, and it is compiled again") from None
 
 
 def _view(start: int | None, count: int, kind: np.dtype) -> np.ndarray:

@@ -13,7 +13,11 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 SHARED_LIMIT = 227 * 1024
-_SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
+_SKIPPED = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"'
+    r"|(?:(?<![0-9a-fA-F])|(?<=u8))\'(?:\\.|[^\'\\\n])+\'",
+    re.DOTALL,
+)
 _TABLE = re.compile(
     r"(?:\b(?:static|const|constexpr|inline)\s+)*(?:__constant__|__device__)\s+"
     r"(?:(?:static|const|constexpr|inline|__constant__|__device__|__align__\(\d+\)|alignas\(\d+\))\s+)*"
@@ -137,15 +141,14 @@ def translate(text: str, shown: str, requested: str = "", headers: tuple[tuple[s
     text = text.replace("\r\n", "\n")
     code = blanked(text)
     _refuse(text, code, shown)
-    codes, translated_headers = [code], []
-    for name, content in headers:
-        part = blanked(content)
+    codes, translated_headers = [code, *(blanked(content) for _, content in headers)], []
+    several = _several(codes)
+    for (name, content), part in zip(headers, codes[1:]):
         _refuse(content, part, name)
-        codes.append(part)
-        edits = [*_launches(content, part, name, "0"), *_tables(part), *_alignments(part)]
+        edits = [*_launches(content, part, name, "0", several), *_tables(part), *_alignments(part)]
         translated_headers.append((name, _edited(content, edits)))
     functions = _functions(text, code, requested)
-    body = _edited(text, [*_launches(text, code, shown), *_tables(code), *_alignments(code)])
+    body = _edited(text, [*_launches(text, code, shown, several=several), *_tables(code), *_alignments(code)])
     trailer = _trailer(functions, codes, shown)
     translated = f'{body}\n#line 1 "kh_trailer"\n{trailer}'
     shared: dict[str, list[SharedArray]] = {}
@@ -214,7 +217,10 @@ def _matching(code: str, start: int, bracket: str = "") -> int:
     return len(code)
 
 
-def _launches(text: str, code: str, shown: str, line: str = "__LINE__") -> list[tuple[int, int, str]]:
+def _launches(
+    text: str, code: str, shown: str, line: str = "__LINE__", several: frozenset[str] = frozenset()
+) -> list[tuple[int, int, str]]:
+    """`several` are kernels of which the arguments of a launch choose one: templates and overloads."""
     edits = []
     for match in re.finditer("<<<", code):
         start = _kernel_start(code, match.start())
@@ -227,10 +233,31 @@ def _launches(text: str, code: str, shown: str, line: str = "__LINE__") -> list[
                 f"{shown}:{_line(code, match.start())}: this launch is not of the form kernel<<<grid, block>>>(…)"
             )
         kernel = " ".join(text[start : match.start()].split())
-        edits.append((start, start, f'kh_launch("{kernel}", {line}, '))
-        edits.append((match.start(), match.end(), ", "))
+        if kernel.rsplit("::", 1)[-1] in several:
+            edits.append((start, start, f'kh_launch_any("{kernel}", {line}, [](auto... kh_p) {{ '))
+            edits.append((match.start(), match.end(), "(kh_p...); }, "))
+        else:
+            edits.append((start, start, f'kh_launch("{kernel}", {line}, '))
+            edits.append((match.start(), match.end(), ", "))
         edits.append((end, end + 3, ")"))
     return edits
+
+
+def _several(codes: list[str]) -> frozenset[str]:
+    """Names of kernels that are templates, or that a namespace defines more than once."""
+    found, seen = set(), set()
+    for code in codes:
+        scopes = _scopes(code)
+        for match in re.finditer(r"\b__global__\b[^;{}()]*(?:\([^()]*\)[^;{}()]*?)?\b(\w+)\s*\(", code):
+            if not re.match(r"\s*\{", code[_matching(code, match.end() - 1) :]):
+                continue
+            before = code[: match.start()]
+            before = before[max(before.rfind(mark) for mark in (";", "}", "{", "\n#")) + 1 :]
+            place = _scope_at(scopes, match.start()), match[1]
+            if "template" in before or place in seen:
+                found.add(match[1])
+            seen.add(place)
+    return frozenset(found)
 
 
 def _kernel_start(code: str, end: int) -> int:
@@ -315,6 +342,7 @@ def _parameters(text: str) -> tuple[str, ...]:
 
 def _functions(text: str, code: str, requested: str) -> tuple[Function, ...]:
     found: dict[str, Function] = {}
+    overloaded: dict[str, int] = {}
     scopes = _scopes(code)
     wanted, arguments = (
         re.fullmatch(r"\s*([\w:]*)\s*(<.*>)?\s*", requested, re.DOTALL).groups() if requested else ("", None)
@@ -322,8 +350,11 @@ def _functions(text: str, code: str, requested: str) -> tuple[Function, ...]:
     definition = re.compile(
         r'\b(?:extern\s+" "\s*(?!\s*\{)[^;{}()]*?|__global__\b[^;{}]*?|\w[\w:<>*&\s]*?[\s*&])(\w+)\s*\('
     )
+    macros = [match.span() for match in re.finditer(r"^[ \t]*#[ \t]*define\b(?:.*\\\n)*.*$", code, re.M)]
     for match in definition.finditer(code):
         name, head = match[1], match[0]
+        if any(start <= match.start(1) < end for start, end in macros):
+            continue
         end = _matching(code, match.end() - 1)
         if not re.match(r"\s*(?:noexcept\s*)?\{", code[end:]):
             continue
@@ -339,8 +370,17 @@ def _functions(text: str, code: str, requested: str) -> tuple[Function, ...]:
         call = _scope_at(scopes, match.start()) + name + (arguments if template and arguments else "")
         shown = name + (arguments if template and arguments else "")
         names = _parameters(code[match.end() : end - 1])
+        overloaded[call] = overloaded.get(call, -1) + (kernel and not template)
+        if shown in found and chosen and call.split("<")[0].endswith(wanted) and "::" in wanted:
+            del found[shown]
         found.setdefault(shown, Function(shown, call, names, _line(code, match.start(1)), kernel))
-    return tuple(found.values())
+    for function in found.values():
+        if overloaded[function.call] > 0 and function.name == wanted.rsplit("::", 1)[-1]:
+            raise NotForHost(
+                f"line {function.line}: there are several kernels {function.name} with other parameters; to trace one "
+                "of them by itself, give it a name of its own, or call the function that launches it"
+            )
+    return tuple(function for function in found.values() if overloaded[function.call] <= 0)
 
 
 def _trailer(functions: tuple[Function, ...], codes: list[str], shown: str) -> str:
