@@ -262,8 +262,20 @@ step_bench() {
     --output "$out/add-warm.json"
   kernel_bench "kernel-bench softmax, warm" 120 --op softmax --dtype float32 --shape 4096x1024 --cache warm \
     --output "$out/softmax-warm.json"
-  local op
-  for op in add softmax; do
+  # Every other operator of the registry, in the dtypes that its table shows.
+  local op dtypes dtype chosen all=(add softmax)
+  while read -r op dtypes; do
+    [ -n "$op" ] || continue
+    chosen=()
+    for dtype in $dtypes; do chosen+=(--dtype "$dtype"); done
+    kernel_bench "kernel-bench $op" 300 --op "$op" "${chosen[@]}" --compile --output "$out/$op.json"
+    all+=("$op")
+  done < <("$PYTHON" -c 'if True:
+    from kernels.ops import registry
+    for op in registry.OPS.values():
+        if op.name not in ("add", "softmax"):
+            print(op.name, *([d for d in op.dtypes if d in ("float32", "bfloat16")] or op.dtypes[:1]))' 2>>"$LOG")
+  for op in "${all[@]}"; do
     [ -f "$out/$op.json" ] || continue
     part "report $op" 60 "$PYTHON" scripts/report_results.py "$out/$op.json" --output "build/report-$op.md"
   done

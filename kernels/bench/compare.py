@@ -73,7 +73,7 @@ class Row:
 
 
 def rows(records: Iterable[Record], ours: str = OURS) -> list[Row]:
-    """A row for each operator, dtype and shape with a record of `ours`, in the records' order.
+    """A row for each operator, dtype, shape and way of timing with a record of `ours`, in the records' order.
 
     Where a case was measured more than once, in several files, the first counts. Variants of our launcher (with a
     `config`) are no peers and are left out.
@@ -82,11 +82,11 @@ def rows(records: Iterable[Record], ours: str = OURS) -> list[Row]:
     for record in records:
         if record.config:
             continue
-        group = groups.setdefault((record.op, record.dtype, tuple(record.shape)), {})
+        group = groups.setdefault((record.op, record.dtype, tuple(record.shape), record.timing, record.cache), {})
         group.setdefault(record.implementation, record)
     return [
         Row(op, shape, dtype, found[ours], tuple(r for name, r in found.items() if name != ours))
-        for (op, dtype, shape), found in groups.items()
+        for (op, dtype, shape, _timing, _cache), found in groups.items()
         if ours in found
     ]
 

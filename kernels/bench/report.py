@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernels.bench.compare import geometric_mean, rows
 from kernels.bench.rates import ratio
 from kernels.bench.results import (
     Clocks,
@@ -71,6 +72,22 @@ def _provenance_lines(document: Document) -> list[str]:
     return lines
 
 
+def _against_peers(records: Sequence[Record]) -> list[str]:
+    """Ours against the fastest of PyTorch's own call, eager mode and torch.compile; the geometric mean of all."""
+    found = [row for row in rows(records) if row.best_peer is not None and row.ours.median_us]
+    if not found:
+        return []
+    lines = ["## Against the fastest peer", "", "| case | ours µs | peer | its µs | peer / ours | |"]
+    lines.append("| --- | ---: | --- | ---: | ---: | --- |")
+    for row in found:
+        case = f"{row.op}, {row.dtype} {shape_text(row.shape)}"
+        peer = row.best_peer
+        cells = (case, number(row.ours.median_us), peer.implementation, number(peer.median_us), f"{row.speedup:.2f}×")
+        lines.append("| " + " | ".join(cells) + f" | {'**loses**' if row.loses else ''} |")
+    mean = geometric_mean(row.speedup for row in found)
+    return [*lines, "", f"Geometric mean of {len(found)} rows: {mean:.2f}×. Above 1, ours is faster.", ""]
+
+
 def _row(record: Record, base: Record | None) -> str:
     if record.status not in ("ok",):
         cells = [shape_text(record.shape), record.implementation, *["–"] * 6, f"{record.status}: {record.reason or ''}"]
@@ -117,6 +134,7 @@ def markdown(documents: Sequence[Document]) -> str:
                 )
                 lines.append(_row(record, base))
             lines.append("")
+    lines += _against_peers([record for document in documents for record in document.cases])
     lines += [
         "The spread is the distance between the quartiles of the samples. A rate counts the bytes that the formula "
         "needs, read once and written once.",

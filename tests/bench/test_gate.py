@@ -9,6 +9,7 @@ from documents import provenance, record
 
 from kernels.bench.compare import geometric_mean, key, losses, rows, slower
 from kernels.bench.gate import compare, markdown, recorded_cases
+from kernels.bench.report import markdown as report
 from kernels.bench.results import Document, ResultsError, complete, encode
 from kernels.bench.targets import Target, judge
 
@@ -157,11 +158,30 @@ def test_a_row_is_lost_beyond_both_spreads_only():
     assert near.speedup < 1.0
 
 
+def test_the_report_keeps_lost_rows_and_ends_with_the_mean():
+    cases = [
+        *peers(10.0, torch=5.0),
+        timed(10.0, shape=[9]),
+        timed(20.0, implementation="torch", ours=False, shape=[9]),
+    ]
+    text = report([document(*cases)])
+    assert "| add, float32 257 | 10 | torch | 5 | 0.50× | **loses** |" in text
+    assert "| add, float32 9 | 10 | torch | 20 | 2.00× |  |" in text
+    assert "Geometric mean of 2 rows: 1.00×" in text
+    assert "fastest peer" not in report([document(timed(10.0))])
+
+
 def test_variants_are_no_peers_and_the_first_record_counts():
-    cases = [timed(10.0), timed(5.0, config={"block": 1}), timed(99.0)]
+    cases = [timed(5.0, config={"block": 1}), timed(10.0), timed(99.0)]
     (row,) = rows(cases)
     assert row.ours.median_us == 10.0 and row.others == ()
     assert row.speedup is None
+
+
+def test_ways_of_timing_are_not_mixed():
+    cases = [timed(10.0), timed(1.0, implementation="torch", ours=False, timing="events")]
+    (row,) = rows(cases)
+    assert row.best_peer is None
 
 
 def test_geometric_mean():

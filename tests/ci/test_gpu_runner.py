@@ -116,6 +116,19 @@ def test_the_gate_measures_what_has_a_record_and_is_red_when_it_says_so(project:
     assert (project / "results/h200/add.json").read_text() == "{}"  # the records stand as they were
 
 
+def test_every_operator_is_measured_in_its_own_dtypes(project: Path) -> None:
+    asked = project.parent / "asked"
+    body = TOOLS["python"].replace(
+        "esac", "*registry.OPS*) printf 'row_sum float32 bfloat16\\nhistogram int32\\n' ;;\nesac"
+    )
+    tool(project.parent, "python", f'echo "$*" >>{asked}\n{body}')
+    assert run(project, "bench").returncode == 0
+    words = asked.read_text()
+    assert "--op row_sum --dtype float32 --dtype bfloat16 --compile --output results/h200/row_sum.json" in words
+    assert "--op histogram --dtype int32 --compile --output results/h200/histogram.json" in words
+    assert "report_results.py results/h200/histogram.json" in words
+
+
 def test_a_gate_without_records_is_no_pass(project: Path) -> None:
     done = run(project, "gate")
     assert done.returncode == 1
