@@ -107,11 +107,30 @@ class ProgramOrder(Ordered):
         launch, one, other = int(self._launch[a]), int(self._block[a]), int(self._block[b])
         if one == other:
             return True
+        if self._follows_on(first, second, other):
+            return True
         own = self._own.get((launch, one), [])
         release = bisect_right(own, first)
         if release == len(own):
             return False
         return self._heard(launch, one, own[release]).get(other, _NEVER) < second
+
+    def _follows_on(self, first: int, second: int, block: int) -> bool:
+        """Whether `first` is an atomic after which `block` made one on every element that both accesses touch."""
+        places = self._places.get(first)
+        if places is None:
+            return False
+        rows = slice(*np.searchsorted(self._sequence, (second, second + 1)))
+        both = places.intersection(zip(*(self._columns[name][rows].tolist() for name in ("buffer", "element"))))
+        left = set(both)
+        for sequence, _, who, touched, _ in self._atomics:
+            if first < sequence < second and who == block:
+                left -= touched
+        return bool(both) and not left
+
+    @cached_property
+    def _places(self) -> dict[int, set[tuple[int, int]]]:
+        return {sequence: touched for sequence, _, _, touched, _ in self._atomics}
 
     def _find_heard(self, launch: int, block: int, release: int) -> dict[int, int]:
         """From when on each program knows what `block` did before its atomic with sequence `release`."""

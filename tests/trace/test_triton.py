@@ -394,3 +394,25 @@ def test_an_output_that_no_program_could_write_is_unwritten_only_where_it_is_nam
     fault = one(trace.faults(outputs=["out"]))
     assert (fault.kind, fault.count) == ("unwritten", 8)
     assert cause in fault.cause
+
+
+@triton.jit
+def last_program_sums(x_ptr, part_ptr, count_ptr, out_ptr, ALWAYS: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.store(part_ptr + pid, tl.sum(tl.load(x_ptr + pid * BLOCK + tl.arange(0, BLOCK)), 0))
+    ticket = tl.atomic_add(count_ptr, 1)
+    if ALWAYS:
+        tl.store(count_ptr, 0)
+    elif ticket == tl.num_programs(0) - 1:
+        tl.store(out_ptr, tl.sum(tl.load(part_ptr + tl.arange(0, 4)), 0))
+        tl.store(count_ptr, 0)
+
+
+@pytest.mark.parametrize(("always", "kinds"), [(False, []), (True, ["global-race"])])
+def test_the_last_program_may_set_the_counter_back_and_no_other_may(always, kinds):
+    x, part, out = torch.randn(128), torch.zeros(4), torch.zeros(1)
+    count = torch.zeros(1, dtype=torch.int32)
+    buffers = {"x": x, "part": part, "count": count, "out": out}
+    trace = trace_triton(lambda: last_program_sums[(4,)](x, part, count, out, always, 32), buffers)
+    found = [fault for fault in trace.faults(outputs=["part"]) if fault.buffer == "count"]
+    assert sorted({fault.kind for fault in found} - {"double-write"}) == kinds
