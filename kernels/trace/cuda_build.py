@@ -286,6 +286,9 @@ def _run(command: list[str], work: Path) -> None:
         done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=120, check=False)
     except subprocess.TimeoutExpired:
         raise CompileFailed("the host compiler did not finish within 120 s") from None
+    if done.returncode and not done.stderr.strip():  # killed from outside, or by its own driver
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+        raise CompileFailed(f"the host compiler {command[0]} died without a message ({how}); is there memory left?")
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
         text = "\n".join((errors or done.stderr.splitlines())[:5]).replace(str(work) + "/", "")

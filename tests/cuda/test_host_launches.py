@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernels.trace.cuda import NotForHost, trace_cuda, trace_cuda_launcher, why_not
+from kernels.trace.cuda import CompileFailed, NotForHost, trace_cuda, trace_cuda_launcher, why_not
+from kernels.trace.cuda_build import host_compiler
 from kernels.trace.cuda_library import load
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -67,3 +68,13 @@ def test_a_damaged_library_is_named(tmp_path):
     (tmp_path / "a.so").write_bytes(b"\x7fELF\x02")
     with pytest.raises(RuntimeError, match=r"a\.so is damaged .*delete it, and it is compiled again"):
         load(tmp_path / "a.so", "a.cu")
+
+
+def test_a_compiler_that_dies_is_said_to_have_died(tmp_path, monkeypatch):
+    compiler = tmp_path / "g++"
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exec {host_compiler().path} "$@";; esac\nkill -9 $$\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    (tmp_path / "a.cu").write_text("// nobody compiled this before\n" + FILL)
+    with pytest.raises(CompileFailed, match=r"g\+\+ died without a message \(signal 9\)"):
+        trace_cuda("fill", grid=1, block=64, args=[np.zeros(64, np.float32)], source=tmp_path / "a.cu")
