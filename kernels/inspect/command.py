@@ -33,6 +33,35 @@ def default_shape(op: str) -> tuple[tuple[int, ...], str]:
     return record.benches[0].shape, record.dtypes[0]
 
 
+def _cuda_kernel(op: str, impl: str, arch: int, ptx: bool, sass: bool) -> str:
+    """The report of a CUDA twin. Raises typer.BadParameter where the implementation is not one of ours in CUDA."""
+    from kernels.cuda import CompilerMissing
+    from kernels.inspect.cuda import compile_cuda
+    from kernels.inspect.facts import ToolMissing
+    from kernels.inspect.operator_report import report_cuda
+    from kernels.ops import registry
+
+    try:
+        chosen = registry.get(op).implementation(impl)
+    except KeyError as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint="--impl") from None
+    if chosen.needs != "cuda":
+        raise typer.BadParameter(
+            f"{impl} is a library's; only the kernels of this project can be compiled here.", param_hint="--impl"
+        )
+    file, _, kernel = chosen.source.partition(":")
+    try:
+        fact = compile_cuda(kernel, arch, file)
+    except CompilerMissing as missing:
+        raise ToolMissing(str(missing)) from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--impl") from None
+    parts = [report_cuda(fact)]
+    parts += [f"==== {kernel}, PTX\n{fact.ptx.rstrip()}"] if ptx else []
+    parts += [f"==== {kernel}, SASS\n{fact.sass}"] if sass else []
+    return "\n\n".join(parts)
+
+
 @app.command()
 def inspect_kernel(
     op: Annotated[str, typer.Option(help="Operator to look at, such as softmax.")],
@@ -40,6 +69,7 @@ def inspect_kernel(
         str | None, typer.Option(help="A shape such as 4096x1024. Default: the first it is measured on.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, float16, bfloat16 or what the operator takes.")] = None,
+    impl: Annotated[str, typer.Option(help="Implementation: triton, or a CUDA kernel's name.")] = "triton",
     arch: Annotated[int, typer.Option(help="Compute capability: 80, 90 or 120.")] = 90,
     sm_count: Annotated[
         int | None, typer.Option(min=1, help="Multiprocessors. Default: those of a usual card.")
@@ -64,6 +94,9 @@ def inspect_kernel(
         raise typer.BadParameter(str(error), param_hint="--arch") from None
     try:
         first_shape, first_dtype = default_shape(op)
+        if impl != "triton":
+            typer.echo(_cuda_kernel(op, impl, arch, ptx, sass))
+            return
         size = first_shape if shape is None else parse_shape(shape)
         asked = query(op, size, dtype or first_dtype, arch, sm_count)
         found = launches_many([asked])[0]

@@ -125,7 +125,8 @@ class InstructionCounts:
     """Machine instructions of the program text by kind; a loop's body counts once for each copy of it.
 
     Loads and stores of global memory are counted by the bits that one instruction moves for one thread. `copies` are
-    those that go to shared memory without passing through registers (LDGSTS, UBLKCP, UTMALDG).
+    those that go to shared memory without passing through registers (LDGSTS, UBLKCP, UTMALDG). Barriers are those of a
+    block and of shared-memory objects, not WARPSYNC.
     """
 
     total: int
@@ -172,7 +173,7 @@ def count_instructions(facts: CompileFacts) -> InstructionCounts:
         ("local", ("LDL", "STL")),
         ("copies", ("LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG")),
         ("atomics", ("ATOM", "ATOMG", "ATOMS", "RED", "REDG")),
-        ("bar", ("BAR", "WARPSYNC", "SYNCS")),
+        ("bar", ("BAR", "SYNCS")),
         ("shfl", ("SHFL", "REDUX")),
         ("mufu", ("MUFU",)),
     )

@@ -58,6 +58,18 @@ def report(query: LaunchQuery, found: Sequence[Launch], facts: Sequence[CompileF
     return "\n".join(parts)
 
 
+def report_cuda(fact: CompileFacts) -> str:
+    """One CUDA kernel as nvcc compiles it: resources and instructions by kind. Its launcher chooses the grid."""
+    rows = [
+        ("registers", f"{fact.registers} a thread"),
+        ("spills", f"{fact.spill_store_bytes} bytes stored, {fact.spill_load_bytes} bytes loaded"),
+        ("shared memory size", f"{fact.shared_bytes} bytes a block, static; its launcher may ask for more"),
+        *_lines(count_instructions(fact)),
+    ]
+    head = f"{fact.kernel}, sm_{fact.arch}  ({fact.toolchain})"
+    return "\n".join([head, *(f"  {name:<22}{text}" for name, text in rows)])
+
+
 def as_json(query: LaunchQuery, found: Sequence[Launch], facts: Sequence[CompileFacts]) -> dict[str, object]:
     """The same as values for a file."""
     return {

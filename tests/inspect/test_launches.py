@@ -148,9 +148,19 @@ def test_the_command_shows_and_writes(tmp_path):
     assert f"{launch['registers']} a thread" in done.stdout
 
 
+@pytest.mark.nvcc
+def test_the_command_shows_a_cuda_kernel():
+    done = script("--op", "softmax", "--impl", "softmax_parallel")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("softmax_parallel, sm_90  (nvcc ")
+    assert "barriers              0" not in done.stdout and "shuffles" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
+        (("--op", "add", "--impl", "torch"), 2, "is a library's"),
+        (("--op", "add", "--impl", "cublas"), 2, "no implementation named 'cublas'"),
         (("--op", "nothing"), 2, "no operator named"),
         (("--op", "add", "--shape", "4x-4"), 2, "is not a shape"),
         (("--op", "add", "--arch", "70"), 2, "sm_70"),
