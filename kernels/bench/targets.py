@@ -118,3 +118,17 @@ def _met(row: Row, target: Target) -> bool | None:
         return None if ours.fraction_of_limit is None else ours.fraction_of_limit >= target.at_least_of_limit
     peer = next((r for r in row.others if r.implementation == target.not_slower_than and r.median_us), None)
     return None if peer is None else not slower(ours, peer)
+
+
+def against(rows: Iterable[Row], others: Iterable[Row], at_most: float) -> list[tuple[Row, float, bool]]:
+    """Each row with a time beside the row of `others` with its shape and dtype: the ratio, and whether it is allowed.
+
+    For an operator on awkward inputs against the same one on usual inputs: all numbers of a histogram equal, say.
+    """
+    usual = {(other.shape, other.dtype): other.ours.median_us for other in others}
+    found = []
+    for row in rows:
+        base, ours = usual.get((row.shape, row.dtype)), row.ours.median_us
+        if base and ours:
+            found.append((row, ours / base, ours / base <= at_most))
+    return found

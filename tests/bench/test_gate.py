@@ -11,7 +11,7 @@ from kernels.bench.compare import geometric_mean, key, losses, rows, slower
 from kernels.bench.gate import compare, markdown, recorded_cases
 from kernels.bench.report import markdown as report
 from kernels.bench.results import Document, ResultsError, complete, encode
-from kernels.bench.targets import Target, judge
+from kernels.bench.targets import Target, against, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -209,6 +209,13 @@ def test_demands_by_time_share_and_peer():
     assert [judgement.met for judgement in judge(row, demands)] == [False, True, None, True, None]
     row.ours.fraction_of_limit = 0.4
     assert judge(row, demands)[2].met is False
+
+
+def test_awkward_inputs_against_usual_ones():
+    usual = rows([timed(10.0), timed(10.0, shape=[9])])
+    awkward = rows([timed(19.0, op="b"), timed(21.0, op="b", shape=[9]), timed(1.0, op="b", shape=[8])])
+    found = [(row.shape, ratio, allowed) for row, ratio, allowed in against(awkward, usual, at_most=2.0)]
+    assert found == [((257,), pytest.approx(1.9), True), ((9,), pytest.approx(2.1), False)]
 
 
 def test_demands_are_for_one_card():
