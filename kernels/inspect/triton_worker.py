@@ -62,6 +62,11 @@ def find_kernel(reference: str) -> Any:
         kernel = getattr(kernel, "fn", None)
     while hasattr(kernel, "fn") and hasattr(kernel.fn, "arg_names"):
         kernel = kernel.fn
+    if type(kernel).__name__ == "InterpretedFunction":
+        raise InspectionFailed(
+            f"{reference} was made for Triton's interpreter, because its file sets TRITON_INTERPRET itself; set it "
+            "outside the file, so that the kernel can be compiled here."
+        )
     if kernel is None or not hasattr(kernel, "params"):
         raise InspectionFailed(f"{reference} is not a function under @triton.jit.")
     return kernel

@@ -107,6 +107,7 @@ print(compile_triton({KERNEL!r}, {ARGUMENTS!r}).sass)
         (KERNEL, {"BLOCK_N": 1000}, "could not compile .*_scale for sm_90: .*power of 2"),
         ("tests/inspect/small_kernels.py:plain_function", {}, "plain_function is not a function under @triton.jit"),
         ("tests/inspect/small_kernels.py:absent", {}, "absent is not a function under @triton.jit"),
+        ("tests/inspect/interpreted_kernel.py:one", {}, "its file sets TRITON_INTERPRET itself"),
     ],
 )
 def test_a_wrong_request_is_a_sentence(kernel, changes, message):
