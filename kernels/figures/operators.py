@@ -36,7 +36,7 @@ def contract_table(contract: Contract) -> str:
         for label, text in contract.parts.items()
     )
     head = f"<p><code>{'</code><br><code>'.join(formula)}</code></p>\n" if formula else ""
-    return head + scroll("contract", f"<table>\n<tbody>\n{rows}\n</tbody>\n</table>")
+    return head + scroll("contract", f'<table class="kl-contract">\n<tbody>\n{rows}\n</tbody>\n</table>')
 
 
 def plan_table(found: Sequence[tuple[tuple[int, ...], str, Sequence[Launch]]], caption: str = "") -> str:
