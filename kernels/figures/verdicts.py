@@ -32,4 +32,7 @@ def verdict_list(faults: Iterable[Fault], title: str = "", most: int = 4, none: 
 
 def _item(fault: Fault) -> str:
     key = f' data-explained="{escape(fault.explanation)}"' if fault.explanation != fault.kind else ""
-    return f'<li{key}><strong class="kl-verdict__kind">{escape(fault.kind)}</strong> {escape(fault.sentence)}</li>'
+    calm = ' class="kl-advice"' if hasattr(fault, "remedy") else ""  # advice: right, but slow
+    return (
+        f'<li{calm}{key}><strong class="kl-verdict__kind">{escape(fault.kind)}</strong> {escape(fault.sentence)}</li>'
+    )

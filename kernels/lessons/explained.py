@@ -59,7 +59,7 @@ EXPLAINED = {
 }
 
 _ITEM = re.compile(
-    r'<li(?: data-explained="(?P<key>[^"]*)")?>(?P<start><strong class="kl-verdict__kind">(?P<kind>[^<]*)</strong>'
+    r'<li(?P<calm> class="kl-advice")?(?: data-explained="(?P<key>[^"]*)")?>(?P<start><strong class="kl-verdict__kind">(?P<kind>[^<]*)</strong>'
     r"(?P<rest>(?:(?!</?li).)*))</li>",
     re.DOTALL,
 )
@@ -95,6 +95,6 @@ def linked(html: str, href: Callable[[str], str | None] | None = None) -> str:
             if address is None:
                 return match[0]
             more = f'<a href="{escape(address)}#{explanation.anchor}">Explained in: {escape(explanation.title)}</a>'
-        return f'<li>{match["start"]} <span class="kl-verdict__explained">{more}</span></li>'
+        return f'<li{match["calm"] or ""}>{match["start"]} <span class="kl-verdict__explained">{more}</span></li>'
 
     return _ITEM.sub(one, html)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from kernels.figures import verdict_list
 from kernels.trace import Fault
+from kernels.trace.advice import Advice
 
 
 def fault(sentence: str) -> Fault:
@@ -30,3 +31,9 @@ def test_the_key_of_an_explanation_stands_in_the_item_where_the_kind_does_not_sa
 def test_a_long_list_says_how_many_follow():
     html = verdict_list([fault(f"number {index}") for index in range(9)], most=2)
     assert "number 1" in html and "number 2<" not in html and "and 7 more" in html
+
+
+def test_advice_looks_calmer_than_a_fault():
+    advice = Advice("bank-conflict", "slow", "tile", 0, "block 0", "", 0, 1, "", remedy="pad")
+    assert '<li class="kl-advice"><strong' in verdict_list([advice])
+    assert "kl-advice" not in verdict_list([fault("x")])

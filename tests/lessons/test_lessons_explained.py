@@ -11,7 +11,7 @@ from kernels.figures import verdict_list
 from kernels.lessons import explained
 from kernels.lessons.explained import EXPLAINED, in_words, linked, with_explanation
 from kernels.trace import Fault
-from kernels.trace.advice import ADVICE
+from kernels.trace.advice import ADVICE, Advice
 from kernels.trace.faults import VERDICTS
 
 ROOT = Path(__file__).parents[2]
@@ -106,3 +106,9 @@ def test_the_link_is_right_from_any_depth(project, directories):
             target = target / "index.html" if target.is_dir() else target
             assert target.is_file() and 'id="unwritten"' in target.read_text()
     assert found == 3  # not on the page itself
+
+
+def test_advice_keeps_its_look_when_it_gets_its_link():
+    advice = Advice("bank-conflict", "slow", "tile", 0, "block 0", "", 0, 1, "", remedy="pad")
+    html = explained.linked(verdict_list([advice]))
+    assert '<li class="kl-advice"><strong' in html and "kl-verdict__explained" in html
