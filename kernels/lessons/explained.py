@@ -59,7 +59,8 @@ EXPLAINED = {
 }
 
 _ITEM = re.compile(
-    r'<li(?P<calm> class="kl-advice")?(?: data-explained="(?P<key>[^"]*)")?>(?P<start><strong class="kl-verdict__kind">(?P<kind>[^<]*)</strong>'
+    r'<li(?P<calm> class="kl-advice")?(?: data-explained="(?P<key>[^"]*)")?>'
+    r'(?P<start><strong class="kl-verdict__kind">(?P<kind>[^<]*)</strong>'
     r"(?P<rest>(?:(?!</?li).)*))</li>",
     re.DOTALL,
 )
