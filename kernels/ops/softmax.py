@@ -6,26 +6,26 @@ Shapes    (..., N), N from 0 up, at least one dimension; rows run along the last
 Dtypes    float32, float16, bfloat16; out has the dtype of x.
 Strides   any row stride and any column stride, in elements, are read in place. Leading dimensions that do not merge
           into rows one stride apart (a permuted batch, say) are copied first. out is always contiguous, and never x.
-Limits    offsets are 64 bits wide. A row of up to MAX_BLOCK columns stays in one program's registers and is read once;
-          a wider one is read twice, in chunks.
+Limits    offsets are 64 bits wide; at most 2**31 - 1 programs a launch. How rows are shared out among programs is said
+          in `kernels.ops.row_plan`.
 Precision maximum, exponentials, sum and quotient in float32, then one rounding to the dtype.
 Special   -inf gives 0. A row that is all -inf, or that holds +inf or NaN, is NaN in every column, as torch.softmax has
           it. An input with no element gives an empty output of its shape, and launches nothing.
-Gradient  none is recorded: a tensor that requires one is refused.
+Gradient  recorded, from the weights: dx = y * (dy - sum_n y * dy); dy may have any strides. No second derivative.
 """
-
-import functools
-from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 
 from kernels.ops import checks, op
+from kernels.ops import softmax_backward as backward_module
+from kernels.ops.library import direct, launch, register, wrap_triton
+from kernels.ops.row_plan import MAX_BLOCK as MAX_BLOCK
+from kernels.ops.row_plan import plan_for, require_choice
+from kernels.ops.softmax_backward import softmax_backward
 
-MAX_BLOCK = 32768  # columns; 32 warps hold 32 elements in each thread
-THREAD_BYTES = 64  # of the row in each thread: four 16-byte loads in flight
-NARROW_TILE = 2048  # elements a program takes together, from whole rows of up to 512 columns
+PATHS = ("block", "joint", "split", "looped")
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
@@ -88,40 +88,119 @@ def _softmax_looped(x_ptr, out_ptr, N, x_stride_m, x_stride_n, out_stride_m, BLO
         tl.store(out_row + n, weights.to(out_ptr.dtype.element_ty), mask=n < width)
 
 
-@dataclass(frozen=True)
-class SoftmaxPlan:
-    """How a softmax is launched: the kernel ("block" or "looped"), its tile in elements, and warps a program."""
+@triton.jit
+def _softmax_joint(
+    x_ptr, out_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, parts,
+    ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    # A program owns one part of BLOCK_M rows, and keeps it in registers while it waits for the other
+    # parts. Which part is settled by arrival: a program waits only for programs that have started
+    # or are next to start, so that all get on whatever the order in which the GPU starts them.
+    arrival = tl.atomic_add(arrived_ptr, 1, sem="relaxed")
+    group = arrival // parts
+    m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    part = arrival % parts
+    n = part.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    mask = (m < M) & (n < N)
+    x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=float("-inf")).to(tl.float32)
+    maximum = tl.max(x, axis=1, keep_dims=True)
+    shift = tl.where(maximum == float("-inf"), 0.0, maximum)  # a part may be all -inf in a row that is not
+    numerator = tl.exp(x - shift)
+    # Published: what this part found. A barrier and a release: whoever sees the count sees both.
+    totals_ptr = state_ptr + tl.cast(M, tl.int64) * parts
+    tl.store(state_ptr + m * parts + part, maximum, mask=m < M)
+    tl.store(totals_ptr + m * parts + part, tl.sum(numerator, axis=1, keep_dims=True), mask=m < M)
+    tl.debug_barrier()
+    tl.atomic_add(arrived_ptr + 1 + group, 1, sem="release")
+    while tl.atomic_add(arrived_ptr + 1 + group, 0, sem="acquire") < parts:
+        pass
+    row_shift, row_total = _combine(state_ptr, totals_ptr, m, M, parts, ALL_PARTS)
+    weights = numerator * (tl.exp(shift - row_shift) / row_total)
+    tl.store(out_ptr + m * out_stride_m + n, weights.to(out_ptr.dtype.element_ty), mask=mask)
 
-    path: str
-    block_m: int
-    block_n: int
-    num_warps: int
+
+@triton.jit
+def _combine(state_ptr, totals_ptr, m, M, parts, ALL_PARTS: tl.constexpr):
+    # The parts of each row in the same order everywhere: the same bits everywhere. Past the L1
+    # cache, which may still hold what was there before.
+    part = tl.arange(0, ALL_PARTS)[None, :]
+    mask = (m < M) & (part < parts)
+    maxima = tl.load(state_ptr + m * parts + part, mask=mask, other=float("-inf"), cache_modifier=".cg")
+    totals = tl.load(totals_ptr + m * parts + part, mask=mask, other=0.0, cache_modifier=".cg")
+    maximum = tl.max(maxima, axis=1, keep_dims=True)
+    shift = tl.where(maximum == float("-inf"), 0.0, maximum)
+    return shift, tl.sum(totals * tl.exp(maxima - shift), axis=1, keep_dims=True)
 
 
-@functools.cache
-def plan_softmax(
-    N: int, element_bytes: int, path: str | None = None, block: int | None = None, num_warps: int | None = None
-) -> SoftmaxPlan:
-    """The plan for rows of N elements. A path ("block" or "looped"), block (columns) or num_warps that is given is kept
-    as it is; `launch_softmax` checks it."""
-    path = path or ("block" if N <= MAX_BLOCK else "looped")
-    widest = MAX_BLOCK if path == "block" else op.MAX_WARPS * 32 * THREAD_BYTES // element_bytes
-    block_n = block or min(triton.next_power_of_2(N), widest)
-    block_m = max(1, NARROW_TILE // block_n) if path == "block" and block_n < 1024 else 1
-    tile_warps = block_m * block_n * element_bytes // (32 * THREAD_BYTES)
-    return SoftmaxPlan(path, block_m, block_n, num_warps or min(max(tile_warps, 4), op.MAX_WARPS))
+@triton.jit
+def _softmax_parts(
+    x_ptr, state_ptr, M, N, x_stride_m, x_stride_n, parts, part_n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    # First of two launches: a program walks along one part of BLOCK_M rows and leaves its maximum
+    # and sum.
+    m = (tl.program_id(0) // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    part = (tl.program_id(0) % parts).to(tl.int64)
+    begin = part * part_n
+    maximum = tl.full((BLOCK_M, 1), float("-inf"), tl.float32)
+    total = tl.full((BLOCK_M, 1), 0.0, tl.float32)
+    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
+        n = begin + start + tl.arange(0, BLOCK_N)[None, :]
+        mask = (m < M) & (n < N)
+        x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=float("-inf"))
+        x = x.to(tl.float32)
+        new_maximum = tl.maximum(maximum, tl.max(x, axis=1, keep_dims=True))
+        shift = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+        total = total * tl.exp(maximum - shift) + tl.sum(tl.exp(x - shift), axis=1, keep_dims=True)
+        maximum = new_maximum
+    tl.store(state_ptr + m * parts + part, maximum, mask=m < M)
+    tl.store(state_ptr + (m + M) * parts + part, total, mask=m < M)
+
+
+@triton.jit
+def _softmax_finish(
+    x_ptr, out_ptr, state_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, parts, part_n,
+    ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    # Second launch: combine, and write the same parts. The last part first: it is what the L2 cache
+    # still holds.
+    program = tl.num_programs(0) - 1 - tl.program_id(0)
+    m = (program // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    begin = (program % parts).to(tl.int64) * part_n
+    totals_ptr = state_ptr + tl.cast(M, tl.int64) * parts
+    shift, total = _combine(state_ptr, totals_ptr, m, M, parts, ALL_PARTS)
+    scale = 1.0 / total
+    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
+        n = begin + start + tl.arange(0, BLOCK_N)[None, :]
+        mask = (m < M) & (n < N)
+        x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=float("-inf"))
+        weights = tl.exp(x.to(tl.float32) - shift) * scale
+        tl.store(out_ptr + m * out_stride_m + n, weights.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 def _launch(x, out, path=None, block=None, num_warps=None):
     M, N = x.shape
-    plan = plan_softmax(N, x.element_size(), path, block, num_warps)
+    plan = plan_for(x, path, block, num_warps)
+    tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "num_warps": plan.num_warps}
     strides = (*x.stride(), out.stride(0))
-    with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
-        if plan.path == "block":
-            tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n}
-            _softmax_rows[(triton.cdiv(M, plan.block_m),)](x, out, M, N, *strides, **tile, num_warps=plan.num_warps)
+    groups = triton.cdiv(M, plan.block_m)
+    if plan.path == "block":
+        launch(wrap_triton(_softmax_rows), (groups,), (x, out, M, N, *strides), **tile)
+    elif plan.path == "looped":
+        del tile["BLOCK_M"]
+        launch(wrap_triton(_softmax_looped), (M,), (x, out, N, *strides), **tile)
+    else:
+        parts, grid = plan.parts, (groups * plan.parts,)
+        all_parts = triton.next_power_of_2(parts)
+        state = torch.empty((2, M, parts), dtype=torch.float32, device=x.device)
+        if plan.path == "joint":
+            arrived = torch.zeros(1 + groups, dtype=torch.int32, device=x.device)
+            arguments = (x, out, state, arrived, M, N, *strides, parts)
+            launch(wrap_triton(_softmax_joint), grid, arguments, ALL_PARTS=all_parts, **tile)
         else:
-            _softmax_looped[(M,)](x, out, N, *strides, BLOCK_N=plan.block_n, num_warps=plan.num_warps)
+            part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
+            launch(wrap_triton(_softmax_parts), grid, (x, state, M, N, *x.stride(), parts, part_n), **tile)
+            arguments = (x, out, state, M, N, *strides, parts, part_n)
+            launch(wrap_triton(_softmax_finish), grid, arguments, ALL_PARTS=all_parts, **tile)
 
 
 def launch_softmax(
@@ -132,11 +211,13 @@ def launch_softmax(
     block: int | None = None,
     num_warps: int | None = None,
 ) -> torch.Tensor:
-    """Write the softmax of each row of `x` to `out` and return it, as `plan_softmax` says with the choices given.
+    """Write the softmax of each row of `x` to `out` and return it, as the row plan says with the choices given.
 
-    x: (M, N), any strides. out: (M, N), any row stride, column stride 1; it must not overlap x. path is "block" or
-    "looped"; block and num_warps are powers of two, at most 32768 and 32, and a single block is at least N columns
-    wide. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
+    x: (M, N), any strides. out: (M, N), any row stride, column stride 1; it must not overlap x. path is "block",
+    "looped", "joint" or "split" (see `kernels.ops.row_plan`); block (columns of a program's tile) and num_warps are
+    powers of two, at most 32768 and 32. A single block is at least N columns wide; joint parts are at most as many as
+    multiprocessors, and run on a GPU only. Raises TypeError, ValueError or RuntimeError with a sentence before any
+    launch.
     """
     for name, tensor in (("x", x), ("out", out)):
         checks.require_tensor(name, tensor)
@@ -149,19 +230,37 @@ def launch_softmax(
         raise ValueError(f"out has strides {out.stride()}; expected a column stride of 1.")
     checks.require_own_rows("out", out)
     checks.require_apart("out", out, "x", x)
-    if path not in (None, "block", "looped"):
-        raise ValueError(f'path is {path!r}; expected "block", "looped" or None.')
-    if block is not None:
-        checks.require_power_of_two("block", block, MAX_BLOCK)
-    if num_warps is not None:
-        checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
-    if x.numel() == 0:
-        return out
-    plan = plan_softmax(N, x.element_size(), path, block, num_warps)
-    if plan.path == "block" and plan.block_n < N:
-        raise ValueError(f'block is {plan.block_n} for rows of {N} elements; expected at least {N}, or path="looped".')
-    _launch(x, out, path, block, num_warps)
+    require_choice(x, path, block, num_warps, PATHS)
+    if x.numel():
+        _launch(x, out, path, block, num_warps)
     return out
+
+
+def _forward(x: torch.Tensor) -> torch.Tensor:
+    if x.dim() == 0:
+        raise ValueError("x has shape (); expected at least one dimension.")
+    checks.require_runnable("x", x, _softmax_rows)
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if x.numel():
+        N = x.shape[-1]
+        _launch(x.reshape(-1, N), out.view(-1, N))
+    return out
+
+
+def _registered(x: torch.Tensor) -> torch.Tensor:
+    checks.require_tensor("x", x, differentiable=True)
+    return _forward(x)
+
+
+def _save(ctx, inputs, output):
+    ctx.save_for_backward(output)
+
+
+def _backward(ctx, gradient):
+    return softmax_backward(*ctx.saved_tensors, gradient)
+
+
+_softmax = register("softmax", _registered, lambda x: x.new_empty(x.shape), save=_save, backward=_backward)
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
@@ -171,15 +270,10 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     CPU tensor outside Triton's interpreter; each names the argument, and nothing has been launched. The running maximum
     and sum of wide rows: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
     """
-    checks.require_tensor("x", x)
-    if x.dim() == 0:
-        raise ValueError("x has shape (); expected at least one dimension.")
-    checks.require_runnable("x", x, _softmax_rows)
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    if x.numel():
-        N = x.shape[-1]
-        launch_softmax(x.reshape(-1, N), out.view(-1, N))
-    return out
+    if torch.compiler.is_compiling():
+        return _softmax(x)
+    checks.require_tensor("x", x, differentiable=True)
+    return _forward(x) if direct(x) else _softmax(x)
 
 
 def inputs(shape: tuple[int, ...], dtype: str, device: str, seed: int, padding: int = 3) -> tuple[torch.Tensor, ...]:
@@ -252,4 +346,6 @@ OP = op.Op(
     # exp(-104) is the smallest exponential that float32 still holds, so no argument beyond -104
     # matters.
     tolerance=lambda dtype, shape: op.tolerance(dtype, terms=max(shape[-1], 2), largest_exponent=104),
+    gradient_tolerance=backward_module.gradient_tolerance,
+    backward=backward_module.OP,
 )
