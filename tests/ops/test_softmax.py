@@ -4,15 +4,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.ops import softmax as module
-from kernels.ops.softmax import OP, SoftmaxPlan, launch_softmax, plan_softmax, softmax
+from kernels.ops.softmax import OP, launch_softmax, softmax
 
-from .shared import Framed, assert_matches, whole_storage
+from .shared import Framed, assert_matches, views, whole_storage
 
 # The interpreter of Triton 3.6 reads a run-time loop bound in a way that numpy deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning")
 
 CASES = [pytest.param(case.shape, id="x".join(map(str, case.shape))) for case in OP.checks]
-PATHS = [pytest.param({"path": "block"}, id="block"), pytest.param({"path": "looped", "block": 16}, id="looped")]
+PATHS = [
+    pytest.param({"path": "block"}, id="block"),
+    pytest.param({"path": "looped", "block": 16}, id="looped"),
+    pytest.param({"path": "split", "block": 16}, id="split"),
+]
+if torch.cuda.is_available():  # programs of the interpreter cannot wait for one another
+    PATHS.append(pytest.param({"path": "joint", "block": 16}, id="joint"))
 INF, NAN = float("inf"), float("nan")
 
 
@@ -43,21 +49,6 @@ def test_every_launch_parameter_gives_the_same_weights(block, num_warps, device)
     for path in ("block", "looped"):
         out = launch_softmax(x, torch.full((3, 100), NAN, device=device), path=path, block=block, num_warps=num_warps)
         assert_matches(OP, out, (x,), "float32")
-
-
-def views(device):
-    base = torch.randn(6, 8, generator=torch.Generator(device).manual_seed(4), device=device)
-    return {
-        "transposed": base.t(),
-        "every other row": base[::2],
-        "every other column": base[:, ::2],
-        "one row repeated": base[:1].expand(5, 8),
-        "one column repeated": base[:, :1].expand(6, 8),
-        "batch permuted, rows not one stride apart": base.reshape(2, 3, 8).permute(1, 0, 2),
-        "rows along the first dimension": base.reshape(2, 3, 8).permute(2, 1, 0),
-        "offset by one element": base.flatten()[1:],
-        "last columns": base[:, 5:],
-    }
 
 
 @pytest.mark.parametrize("choice", PATHS)
@@ -143,7 +134,7 @@ def test_weights_follow_their_columns(device, order):
 
 @pytest.mark.parametrize("shape", [(0, 8), (8, 0), (0,), (2, 0, 5), (3, 4, 0)])
 def test_empty_input_launches_nothing(shape, device, monkeypatch):
-    monkeypatch.setattr(module, "launch_softmax", None)
+    monkeypatch.setattr(module, "_launch", None)
     out = softmax(torch.empty(shape, device=device))
     assert out.shape == shape and out.dtype == torch.float32
 
@@ -186,43 +177,48 @@ class Recorder:
 
 
 @pytest.mark.parametrize(
-    "choice,launch",
+    "choice,launches",
     [
-        ({}, ("rows", (2,), {"BLOCK_M": 16, "BLOCK_N": 128, "num_warps": 4})),
-        ({"block": 2048}, ("rows", (17,), {"BLOCK_M": 1, "BLOCK_N": 2048, "num_warps": 4})),
-        ({"num_warps": 8}, ("rows", (2,), {"BLOCK_M": 16, "BLOCK_N": 128, "num_warps": 8})),
-        ({"path": "looped"}, ("looped", (17,), {"BLOCK_N": 128, "num_warps": 4})),
-        ({"path": "looped", "block": 32, "num_warps": 1}, ("looped", (17,), {"BLOCK_N": 32, "num_warps": 1})),
+        ({}, [("_softmax_rows", (2,), {"BLOCK_M": 16, "BLOCK_N": 128, "num_warps": 4})]),
+        ({"block": 2048}, [("_softmax_rows", (17,), {"BLOCK_M": 1, "BLOCK_N": 2048, "num_warps": 4})]),
+        ({"num_warps": 8}, [("_softmax_rows", (2,), {"BLOCK_M": 16, "BLOCK_N": 128, "num_warps": 8})]),
+        ({"path": "looped"}, [("_softmax_looped", (17,), {"BLOCK_N": 128, "num_warps": 4})]),
+        (
+            {"path": "looped", "block": 32, "num_warps": 1},
+            [("_softmax_looped", (17,), {"BLOCK_N": 32, "num_warps": 1})],
+        ),
+        (
+            {"path": "split", "block": 32},
+            [
+                ("_softmax_parts", (68,), {"BLOCK_M": 1, "BLOCK_N": 32, "num_warps": 4}),
+                ("_softmax_finish", (68,), {"ALL_PARTS": 4, "BLOCK_M": 1, "BLOCK_N": 32, "num_warps": 4}),
+            ],
+        ),
     ],
 )
-def test_the_launch_is_the_one_that_was_chosen(choice, launch, device, monkeypatch):
-    launches = []
-    monkeypatch.setattr(module, "_softmax_rows", Recorder("rows", launches))
-    monkeypatch.setattr(module, "_softmax_looped", Recorder("looped", launches))
+def test_the_launch_is_the_one_that_was_chosen(choice, launches, device, monkeypatch):
+    seen = []
+    for name in ("_softmax_rows", "_softmax_looped", "_softmax_parts", "_softmax_finish", "_softmax_joint"):
+        monkeypatch.setattr(module, name, Recorder(name, seen))
     x = torch.ones(17, 100, device=device)
     launch_softmax(x, torch.empty_like(x), **choice)
-    assert launches == [launch]
+    assert seen == launches
 
 
-def test_the_plan_by_width():
-    # Threads hold 64 bytes of the row: 16 float32 or 32 bfloat16, from 4 to 32 warps.
-    assert plan_softmax(1, 4) == SoftmaxPlan("block", 2048, 1, 4)
-    assert plan_softmax(128, 4) == SoftmaxPlan("block", 16, 128, 4)
-    assert plan_softmax(1000, 2) == SoftmaxPlan("block", 1, 1024, 4)
-    assert plan_softmax(4096, 4) == SoftmaxPlan("block", 1, 4096, 8)
-    assert plan_softmax(4096, 2) == SoftmaxPlan("block", 1, 4096, 4)
-    assert plan_softmax(32768, 4) == SoftmaxPlan("block", 1, 32768, 32)
-    assert plan_softmax(32769, 4) == SoftmaxPlan("looped", 1, 16384, 32)
-    assert plan_softmax(2**20, 2) == SoftmaxPlan("looped", 1, 32768, 32)
-    assert plan_softmax(100, 4, path="looped") == SoftmaxPlan("looped", 1, 128, 4)
-    assert plan_softmax(100, 4, block=256, num_warps=1) == SoftmaxPlan("block", 8, 256, 1)
-    assert plan_softmax(2**20, 4, block=1024) == SoftmaxPlan("looped", 1, 1024, 4)
+@pytest.mark.parametrize("shape", [(3, 2000), (70, 40)], ids=["few wide rows", "side by side"])
+def test_the_same_input_gives_the_same_bits(shape, device):
+    for choice in PATHS:
+        (x,) = OP.inputs(shape[::-1], "float32", device, seed=5, padding=0)
+        for rows in (x.t(), x.t().contiguous()):
+            (options,) = choice.values
+            first, again = (launch_softmax(rows, torch.empty_like(rows.contiguous()), **options) for _ in range(2))
+            assert torch.equal(first, again)
 
 
 @pytest.mark.parametrize(
     "choice,message",
     [
-        ({"path": "loop"}, 'path is \'loop\'; expected "block", "looped" or None.'),
+        ({"path": "loop"}, 'path is \'loop\'; expected "block", "joint", "split", "looped" or None.'),
         ({"block": 100}, "block is 100; expected a power of two from 1 to 32768."),
         ({"block": 65536}, "block is 65536; expected a power of two from 1 to 32768."),
         ({"block": 64}, 'block is 64 for rows of 100 elements; expected at least 100, or path="looped".'),
