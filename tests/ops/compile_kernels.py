@@ -10,8 +10,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from kernels.ops import row_sum, softmax, softmax_backward
 from kernels.ops.add import _add
-from kernels.ops.softmax import _softmax_looped, _softmax_rows, plan_softmax
+from kernels.ops.row_plan import plan_rows
 
 TYPES = {"float32": ("*fp32", 4), "bfloat16": ("*bf16", 2)}  # float16 differs from bfloat16 in conversions only
 
@@ -28,6 +29,15 @@ def compile_kernel(kernel, arguments: dict, num_warps: int, arch: int) -> dict:
     return {"ttir": done.asm["ttir"], "ptx": done.asm["ptx"], "shared_bytes": done.metadata.shared}
 
 
+def compile_rows(module, name: str, plan, arguments: dict, arch: int) -> dict:
+    """The kernel that `plan` chooses in an operator's module, with the plan's tile."""
+    kernel = getattr(module, f"_{name}_{'rows' if plan.path == 'block' else plan.path}")
+    arguments = {**arguments, "BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "parts": "i32", "part_n": "i32"}
+    all_parts = triton.next_power_of_2(plan.parts)
+    arguments |= {"state_ptr": "*fp32", "arrived_ptr": "*i32", "ALL_PARTS": all_parts}
+    return compile_kernel(kernel, arguments, plan.num_warps, arch)
+
+
 def compile_all(arch: int) -> dict:
     facts = {}
     for dtype, (pointer, element_bytes) in TYPES.items():
@@ -36,22 +46,47 @@ def compile_all(arch: int) -> dict:
             _add, {**pointers, "y_ptr": pointer, "n": "i32", "BLOCK_SIZE": 1024}, num_warps=4, arch=arch
         )
         for N in (1, 128, 1024, 4096, 32768, 131072):
-            plan = plan_softmax(N, element_bytes)
+            plan = plan_rows(None, N, element_bytes, sm_count=132)
             width = 1 if N == 1 else "i32"  # the launcher makes a 1 a constant
-            common = {**pointers, "N": width, "x_stride_m": "i32", "x_stride_n": 1, "out_stride_m": width}
-            if plan.path == "block":
-                arguments = {**common, "M": "i32", "BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n}
-                kernel = _softmax_rows
-            else:
-                arguments = {**common, "BLOCK_N": plan.block_n}
-                kernel = _softmax_looped
-            facts[f"softmax {dtype} {N}"] = compile_kernel(kernel, arguments, plan.num_warps, arch)
+            common = {**pointers, "M": "i32", "N": width, "x_stride_m": "i32", "x_stride_n": 1, "out_stride_m": width}
+            facts[f"softmax {dtype} {N}"] = compile_rows(softmax, "softmax", plan, common, arch)
+            plan = plan_rows(None, N, element_bytes, sm_count=132, held=2)
+            common = {"y_ptr": pointer, "dy_ptr": pointer, "dx_ptr": pointer, "M": "i32", "N": width}
+            common |= {
+                "y_stride_m": "i32",
+                "y_stride_n": 1,
+                "dy_stride_m": "i32",
+                "dy_stride_n": 1,
+                "dx_stride_m": width,
+            }
+            facts[f"softmax_backward {dtype} {N}"] = compile_rows(
+                softmax_backward, "softmax_backward", plan, common, arch
+            )
+            plan = plan_rows(None, N, element_bytes, sm_count=132, held=0)
+            common = {**pointers, "M": "i32", "N": width, "x_stride_m": "i32", "x_stride_n": 1}
+            tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "ALL_PARTS": 1}
+            common |= {"state_ptr": pointer, "arrived_ptr": pointer, "parts": 1, "part_n": "i32", **tile}
+            facts[f"row_sum {dtype} {N}"] = compile_kernel(row_sum._row_sum, common, plan.num_warps, arch)
         strided = {**pointers, "M": "i32", "N": "i32", "x_stride_m": "i32", "x_stride_n": "i32", "out_stride_m": "i32"}
         facts[f"softmax {dtype} strided"] = compile_kernel(
-            _softmax_rows, {**strided, "BLOCK_M": 2, "BLOCK_N": 512}, 4, arch
+            softmax._softmax_rows, {**strided, "BLOCK_M": 2, "BLOCK_N": 512}, 4, arch
         )
+        for N in (300, 5000):
+            plan = plan_rows(None, N, element_bytes, sm_count=132, side_by_side=True)
+            facts[f"softmax {dtype} side by side {N}"] = compile_rows(
+                softmax, "softmax", plan, {**strided, "x_stride_m": 1}, arch
+            )
+        split = {"parts": "i32", "part_n": "i32", "state_ptr": "*fp32", "ALL_PARTS": 8, "BLOCK_M": 1, "BLOCK_N": 4096}
+        for kernel in (softmax._softmax_parts, softmax._softmax_finish):
+            facts[f"{kernel.fn.__name__} {dtype}"] = compile_kernel(kernel, {**strided, **split}, 8, arch)
+        parts = {"state_ptr": "*fp32", "arrived_ptr": "*i32", "parts": "i32", "part_n": "i32", "ALL_PARTS": 16}
+        common = {**pointers, "M": "i32", "N": "i32", "x_stride_m": "i32", "x_stride_n": 1, **parts}
+        common |= {"BLOCK_M": 1, "BLOCK_N": 4096}
+        facts[f"row_sum {dtype} parts"] = compile_kernel(row_sum._row_sum, common, 8, arch)
         ones = {"N": 1, "x_stride_m": 1, "x_stride_n": 1, "out_stride_m": 1}
-        facts[f"looped column {dtype}"] = compile_kernel(_softmax_looped, {**pointers, **ones, "BLOCK_N": 16}, 4, arch)
+        facts[f"looped column {dtype}"] = compile_kernel(
+            softmax._softmax_looped, {**pointers, **ones, "BLOCK_N": 16}, 4, arch
+        )
     return facts
 
 
