@@ -2,11 +2,10 @@
 
 Four ways, by where a row's elements are between the first look at them and the last:
 
-block   one program holds whole rows in its registers: read once. Narrow rows come several to a program, so that a
-        program has enough to do; a row is at most MAX_BLOCK wide, which is what the registers of 32 warps hold.
+block   one program holds whole rows in its registers: read once.
 looped  one program walks along a row in chunks, twice. The second time the row comes from the cache while the rows
         that are under way fit into it: 132 multiprocessors with rows of 64 KiB are 8 MiB. One chunk may hold a whole
-        row, and that is often the fastest: nothing is held between the walks, so more programs are under way.
+        row: nothing is held between the walks, so more programs are under way.
 joint   a row is cut into parts, each held by one program's registers; the programs of a row publish what they found,
         wait for one another within the launch, and finish: read once, however wide. All parts of a row must be on the
         GPU at once, so there are at most as many as multiprocessors.
@@ -14,12 +13,20 @@ split   a row is cut into parts and two launches walk along them: the first leav
         and writes. Nobody waits, so it works everywhere, Triton's interpreter included; the second read is from memory
         unless the tensor fits into the cache. (A sum needs no second look: whoever comes last adds the parts up.)
 
-What decides:
-- the width, rounded up to a power of two, because a block is one;
-- the element's size, because a thread should have THREAD_BYTES on the way, whatever they hold;
-- the rows and the multiprocessors: fewer rows than multiprocessors leave some of the GPU idle unless rows are cut;
-- whether rows lie side by side (a transposed tensor): then a program takes as many rows as fill LINE_BYTES, so that
-  what memory delivers together is used together.
+The rules, and what each is for. Their numbers were measured on an H200; `scripts/row_plan_grid.py` measures again.
+
+- Up to NARROW columns: block, in tiles of NARROW elements, of several rows where they are narrower. A thread has HELD
+  elements of what it holds, so two warps for softmax and four for its gradient: small programs, of which many are under
+  way, and few partial results between warps.
+- Wider, and no wider than MAX_BLOCK: softmax loops in chunks of CHUNK columns, LOOP_BYTES of the row in each thread.
+  That beats holding the row: registers that nothing is held in let more rows be read at the same time. The gradient
+  holds two rows, so its second look would be two reads: it stays a block, half as wide.
+- Wider still, or with fewer rows than multiprocessors: joint, in parts of PART columns, 32 elements in each thread, so
+  that programs which wait leave room for others that read; smaller parts where there would be too few of them.
+- Where programs cannot wait, or a row has too many parts: split, PROGRAMS programs a multiprocessor in all.
+- Rows side by side in memory (a transposed tensor): a program takes several of them, so that what memory delivers
+  together is used together, at least a sector of SECTOR_BYTES and if it can be had a line of LINE_BYTES.
+- A sum holds nothing, so only the bytes on their way count: LOOP_BYTES in each thread.
 """
 
 import functools
@@ -31,13 +38,20 @@ import triton
 from kernels.ops import checks
 from kernels.ops.op import MAX_WARPS
 
-MAX_BLOCK = 32768  # columns; 32 warps hold 32 elements in each thread
-THREAD_BYTES = 64  # of the row in each thread: four 16-byte loads in flight
-NARROW_TILE = 2048  # elements a program takes together, from whole rows of up to 512 columns
-PART = 16384  # columns of a part, where there are rows enough
+MAX_BLOCK = 32768  # columns of a program's tile
+NARROW = 1024  # columns that one program holds beside nothing else; also elements of a tile of several rows
+CHUNK = 8192  # columns that a loop takes at a time
+LOOP_BYTES = 64  # of the row in each thread: four 16-byte loads on the way
+HELD = 16  # elements in each thread of a block, over all tensors that it holds
+PART = 8192  # columns of a part, in 8 warps: 32 elements in each thread
 SMALLEST_PART = 2048
-SIDE_BY_SIDE_TILE = 16384  # elements; turning a tile around takes shared memory, and 64 KiB is what every GPU has
-LINE_BYTES = 128
+SPLIT = 4096  # columns that a program of two launches takes at a time
+PROGRAMS = 16  # a multiprocessor is given, where there are not rows enough
+SUM_BYTES = 16384  # of a tile of narrow rows whose sum is wanted; a quarter of it where rows are wider
+LINE_BYTES = 128  # what memory delivers together, in four sectors of SECTOR_BYTES
+SECTOR_BYTES = 32
+TURNED_BYTES = 32768  # of a tile of rows that lie side by side: it is turned around in shared memory
+TURNED_PARTS = 32
 MAX_PARTS = 4096  # of a row in two launches; the second one looks at all of them
 INTERPRETER_SM_COUNT = 132  # what a plan for a CPU tensor assumes, so that pages show the plan of a large GPU
 MAX_PROGRAMS = 2**31 - 1  # of a launch, in its first dimension
@@ -74,64 +88,91 @@ def plan_rows(
     may_wait: programs of one launch run at the same time, as on a GPU and not in the interpreter. A path, block
     (columns) or num_warps that is given is kept as it is; the launchers check it.
     """
-    width, share = triton.next_power_of_2(N), max(held, 1)
-    part = _part(M, N, sm_count, share)
     path = path or _path(M, N, element_bytes, sm_count, held, side_by_side, may_wait)
-    block_m = 1
+    width = triton.next_power_of_2(N)
     if side_by_side and path != "looped":
-        tile = SIDE_BY_SIDE_TILE // share
-        block_m = min(LINE_BYTES // element_bytes, triton.next_power_of_2(M) if M else LINE_BYTES)
-        if path == "block" and held:
-            block_m = min(block_m, max(tile // (block or width), 1))
-        block_n = block or (width if path == "block" and held else min(width, tile // block_m))
+        block_m, block_n, warps = _turned_tile(
+            path, M, width if held else min(width, NARROW), element_bytes, sm_count, block
+        )
     elif path == "block":
         block_n = block or min(width, MAX_BLOCK)
-        block_m = max(1, NARROW_TILE // block_n) if block_n < 1024 else 1
+        if held:
+            block_m = max(1, NARROW // block_n)
+            warps = block_m * block_n * held // (32 * HELD)
+        else:
+            tile = SUM_BYTES if block_n < NARROW else SUM_BYTES // 4
+            block_m = max(1, tile // (block_n * element_bytes))
+            warps = block_m * block_n * element_bytes // (32 * LOOP_BYTES)
     elif path == "looped":
-        block_n = block or min(width, MAX_WARPS * 32 * THREAD_BYTES // element_bytes)
+        block_m, block_n = 1, block or min(width, CHUNK)
+        warps = block_n * element_bytes // (32 * LOOP_BYTES)
+    elif path == "joint":
+        block_m, block_n = 1, block or min(width, _part(M, N, sm_count))
+        warps = max(block_n // 1024, 4)
     else:
-        block_n = block or min(width, part)
+        block_m, block_n = 1, block or min(width, SPLIT if held else SPLIT // 2)
+        warps = block_n * element_bytes // (16 * LOOP_BYTES)
     parts = 1
     if path == "joint":
         parts = triton.cdiv(N, block_n)
     elif path == "split":
         groups = triton.cdiv(M or sm_count, block_m)
-        parts = min(triton.cdiv(N, block_n), triton.cdiv(4 * sm_count, groups), MAX_PARTS)
-    tile_bytes = block_m * block_n * element_bytes * share
-    warps = num_warps or min(max(tile_bytes // (32 * THREAD_BYTES), 4), MAX_WARPS)
-    return RowPlan(path, block_m, block_n, warps, parts)
+        parts = min(triton.cdiv(N, block_n), triton.cdiv(PROGRAMS * sm_count, groups), MAX_PARTS)
+    return RowPlan(path, block_m, block_n, num_warps or min(max(warps, 2), MAX_WARPS), parts)
 
 
 def _path(
     M: int | None, N: int, element_bytes: int, sm_count: int, held: int, side_by_side: bool, may_wait: bool
 ) -> str:
     few = M is not None and sm_count > M
-    width, share = triton.next_power_of_2(N), max(held, 1)
-    line = LINE_BYTES // element_bytes
     if not held:
-        groups = 1 if M is None else triton.cdiv(M, line if side_by_side else 1)
-        if (M is None or groups >= sm_count) and not side_by_side:
-            return "block" if N <= 1024 else "looped"
+        groups = triton.cdiv(M, LINE_BYTES // element_bytes if side_by_side else 1) if M is not None else sm_count
+        if groups >= sm_count and not side_by_side:
+            return "block" if N <= NARROW else "looped"
         return "split" if N > SMALLEST_PART else "block"
     if side_by_side:
-        tile = SIDE_BY_SIDE_TILE // share
-        if width * line <= 2 * tile:  # half a line at a time is still whole sectors
+        if N <= NARROW:
             return "block"
-        return "joint" if may_wait and triton.cdiv(N, tile // line) <= sm_count else "split"
-    if MAX_BLOCK // share < N or (may_wait and few and N > 4 * SMALLEST_PART):
-        if may_wait and triton.cdiv(N, _part(M, N, sm_count, share)) <= sm_count:
+        *_, block_n = _turned_joint(N, sm_count)
+        return "joint" if may_wait and triton.cdiv(N, block_n) <= sm_count else "split"
+    if MAX_BLOCK // held < N or (may_wait and few and N > 4 * SMALLEST_PART):
+        if may_wait and triton.cdiv(N, _part(M, N, sm_count)) <= sm_count:
             return "joint"
         return "looped" if held == 1 and not few else "split"
-    return "looped" if held == 1 and element_bytes == 4 and N > 1024 else "block"
+    return "looped" if held == 1 and N > NARROW else "block"
 
 
-def _part(M: int | None, N: int, sm_count: int, share: int) -> int:
+def _part(M: int | None, N: int, sm_count: int) -> int:
     """Columns of a part: PART, less where M rows would leave multiprocessors idle, more where a row would otherwise
     have more parts than there are multiprocessors."""
     wanted = triton.cdiv(2 * sm_count, M) if M else 1
-    columns = max(SMALLEST_PART, min(PART, triton.next_power_of_2(triton.cdiv(N, wanted)))) // share
+    columns = max(SMALLEST_PART, min(PART, triton.next_power_of_2(triton.cdiv(N, wanted))))
     fewest = triton.next_power_of_2(triton.cdiv(N, sm_count))
-    return max(columns, fewest) if fewest <= MAX_BLOCK // share else columns
+    return max(columns, fewest) if fewest <= 2 * PART else columns
+
+
+def _turned_joint(N: int, sm_count: int) -> tuple[int, int]:
+    """Rows and columns of a part of rows that lie side by side: 32 rows, fewer where a row has too many parts."""
+    block_m = 32
+    block_n = min(max(triton.next_power_of_2(triton.cdiv(N, TURNED_PARTS)), 256), 512)
+    while triton.cdiv(N, block_n) > sm_count and block_m > 8:
+        block_m, block_n = block_m // 2, block_n * 2
+    return block_m, block_n
+
+
+def _turned_tile(
+    path: str, M: int | None, width: int, element_bytes: int, sm_count: int, block: int | None
+) -> tuple[int, int, int]:
+    """Rows, columns and warps of a tile of rows that lie side by side."""
+    if path == "block":
+        block_n = block or min(width, MAX_BLOCK)
+        block_m = TURNED_BYTES // (block_n * element_bytes)
+        block_m = min(max(block_m, SECTOR_BYTES // element_bytes), LINE_BYTES // element_bytes)
+    else:
+        block_m, block_n = _turned_joint(width, sm_count)
+        block_n = block or block_n
+    block_m = min(block_m, triton.next_power_of_2(M)) if M else block_m
+    return block_m, block_n, min(max(block_m * block_n // 1024, 4), 8)
 
 
 @functools.cache

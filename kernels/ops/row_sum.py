@@ -36,17 +36,19 @@ def reference(x: torch.Tensor) -> torch.Tensor:
 @triton.jit
 def _row_sum(
     x_ptr, out_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n, parts, part_n,
-    ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    ALL_PARTS: tl.constexpr, ONE_STEP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # One program adds up one part of BLOCK_M rows, lane by lane, and the lanes at the end.
     group = tl.program_id(0) // parts
     part = (tl.program_id(0) % parts).to(tl.int64)
     m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    lanes = tl.full((BLOCK_M, BLOCK_N), 0.0, tl.float32)
-    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
-        n = part * part_n + start + tl.arange(0, BLOCK_N)[None, :]
-        x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=(m < M) & (n < N), other=0.0)
-        lanes += x.to(tl.float32)
+    n = part * part_n + tl.arange(0, BLOCK_N)[None, :]
+    lanes = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=(m < M) & (n < N), other=0.0).to(tl.float32)
+    if not ONE_STEP:  # a loop of one step would still cost what a loop does
+        for start in range(BLOCK_N, tl.cast(part_n, tl.int64), BLOCK_N):
+            n = part * part_n + start + tl.arange(0, BLOCK_N)[None, :]
+            x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=(m < M) & (n < N), other=0.0)
+            lanes += x.to(tl.float32)
     total = tl.sum(lanes, axis=1, keep_dims=True)
     if ALL_PARTS == 1:
         tl.store(out_ptr + m, total.to(out_ptr.dtype.element_ty), mask=m < M)
@@ -74,7 +76,8 @@ def _launch(x, out, path=None, block=None, num_warps=None):
         arrived = torch.zeros(groups, dtype=torch.int32, device=x.device)
     part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
     arguments = (x, out, state, arrived, M, N, *x.stride(), parts, part_n)
-    launch(wrap_triton(_row_sum), (groups * parts,), arguments, ALL_PARTS=triton.next_power_of_2(parts), **tile)
+    tile |= {"ALL_PARTS": triton.next_power_of_2(parts), "ONE_STEP": part_n == plan.block_n}
+    launch(wrap_triton(_row_sum), (groups * parts,), arguments, **tile)
 
 
 def launch_row_sum(

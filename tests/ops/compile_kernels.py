@@ -64,7 +64,7 @@ def compile_all(arch: int) -> dict:
             )
             plan = plan_rows(None, N, element_bytes, sm_count=132, held=0)
             common = {**pointers, "M": "i32", "N": width, "x_stride_m": "i32", "x_stride_n": 1}
-            tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "ALL_PARTS": 1}
+            tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "ALL_PARTS": 1, "ONE_STEP": N <= 4096}
             common |= {"state_ptr": pointer, "arrived_ptr": pointer, "parts": 1, "part_n": "i32", **tile}
             facts[f"row_sum {dtype} {N}"] = compile_kernel(row_sum._row_sum, common, plan.num_warps, arch)
         strided = {**pointers, "M": "i32", "N": "i32", "x_stride_m": "i32", "x_stride_n": "i32", "out_stride_m": "i32"}
@@ -81,7 +81,7 @@ def compile_all(arch: int) -> dict:
             facts[f"{kernel.fn.__name__} {dtype}"] = compile_kernel(kernel, {**strided, **split}, 8, arch)
         parts = {"state_ptr": "*fp32", "arrived_ptr": "*i32", "parts": "i32", "part_n": "i32", "ALL_PARTS": 16}
         common = {**pointers, "M": "i32", "N": "i32", "x_stride_m": "i32", "x_stride_n": 1, **parts}
-        common |= {"BLOCK_M": 1, "BLOCK_N": 4096}
+        common |= {"BLOCK_M": 1, "BLOCK_N": 4096, "ONE_STEP": False}
         facts[f"row_sum {dtype} parts"] = compile_kernel(row_sum._row_sum, common, 8, arch)
         ones = {"N": 1, "x_stride_m": 1, "x_stride_n": 1, "out_stride_m": 1}
         facts[f"looped column {dtype}"] = compile_kernel(

@@ -153,10 +153,14 @@ def test_a_repeated_launch_skips_the_lookup(monkeypatch):
     monkeypatch.setattr(library, "_ready", {})
     kernel, x = Kernel(), torch.ones(64)
     constants = {"FLAG": True, "BLOCK_N": 8, "num_warps": 2}
-    for _ in range(3):
-        library._launch_here(kernel, (5,), (x, 7), constants, 0)
+    first, second, third = (library._launch_here(kernel, (5,), (x, 7), constants, 0) for _ in range(3))
     assert looked_up == [((5,), (x, 7), constants)]
     assert compiled.launches == [((5, 1, 1), (x, 7, 8, True))] * 2
+    assert first is None and callable(second)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    other = torch.zeros(64)
+    third(other)
+    assert compiled.launches.pop()[1][0] is other
     library._launch_here(kernel, (5,), (x, 8), constants, 0)  # another number
     library._launch_here(kernel, (5,), (x[1:], 7), constants, 0)  # another alignment
     library._launch_here(kernel, (5,), (x.half(), 7), constants, 0)  # another dtype
