@@ -1,11 +1,13 @@
 """The row plan: how rows are shared out among programs, chosen in one place for every operator that reduces rows.
 
-Four ways, by where a row's elements are between the first look at them and the last:
+Five ways, by where a row's elements are between the first look at them and the last:
 
 block   one program holds whole rows in its registers: read once.
-looped  one program walks along a row in chunks, twice. The second time the row comes from the cache while the rows
-        that are under way fit into it: 132 multiprocessors with rows of 64 KiB are 8 MiB. One chunk may hold a whole
-        row: nothing is held between the walks, so more programs are under way.
+twice   one program reads a whole row for its maximum and reads it again to write, and holds nothing in between, so that
+        more programs are under way. The second time the row comes from the cache: 132 multiprocessors with a few rows
+        of 64 KiB are some tens of MiB.
+looped  one program walks along a row in chunks, twice: the first time for the maximum and the sum, the second time to
+        write. Rows may be as wide as they like; the cache helps while the rows that are under way fit into it.
 joint   a row is cut into parts, each held by one program's registers; the programs of a row publish what they found,
         wait for one another within the launch, and finish: read once, however wide. All parts of a row must be on the
         GPU at once, so there are at most as many as multiprocessors.
@@ -18,11 +20,14 @@ The rules, and what each is for. Their numbers were measured on an H200; `script
 - Up to NARROW columns: block, in tiles of NARROW elements, of several rows where they are narrower. A thread has HELD
   elements of what it holds, so two warps for softmax and four for its gradient: small programs, of which many are under
   way, and few partial results between warps.
-- Wider, and no wider than MAX_BLOCK: softmax loops in chunks of CHUNK columns, LOOP_BYTES of the row in each thread.
-  That beats holding the row: registers that nothing is held in let more rows be read at the same time. The gradient
+- Wider, and no wider than MAX_BLOCK: softmax reads twice. That beats holding the row: registers that nothing is held in
+  let more rows be read at the same time. Elements of two bytes arrive twice as fast, so that arithmetic shows: "twice"
+  takes one exponential an element, in 8 warps. Elements of four bytes leave time for a second exponential, and looped
+  finds the sum on the first walk already: chunks of CHUNK_BYTES, LOOP_BYTES of the row in each thread. The gradient
   holds two rows, so its second look would be two reads: it stays a block, half as wide.
-- Wider still, or with fewer rows than multiprocessors: joint, in parts of PART columns, 32 elements in each thread, so
-  that programs which wait leave room for others that read; smaller parts where there would be too few of them.
+- Wider still, or with fewer rows than multiprocessors: joint, in parts of PART_BYTES, for the gradient of PART columns,
+  with 32 elements in each thread, so that programs which wait leave room for others that read; smaller parts where
+  there would be too few of them.
 - Where programs cannot wait, or a row has too many parts: split, PROGRAMS programs a multiprocessor in all.
 - Rows side by side in memory (a transposed tensor): a program takes several of them, so that what memory delivers
   together is used together, at least a sector of SECTOR_BYTES and if it can be had a line of LINE_BYTES.
@@ -40,10 +45,12 @@ from kernels.ops.op import MAX_WARPS
 
 MAX_BLOCK = 32768  # columns of a program's tile
 NARROW = 1024  # columns that one program holds beside nothing else; also elements of a tile of several rows
-CHUNK = 8192  # columns that a loop takes at a time
+CHUNK_BYTES = {2: 16384, 4: 65536}  # that a loop takes of a row at a time, by the size of an element
+TWICE = 64  # elements in each thread of a row that is read twice, at most
 LOOP_BYTES = 64  # of the row in each thread: four 16-byte loads on the way
 HELD = 16  # elements in each thread of a block, over all tensors that it holds
-PART = 8192  # columns of a part, in 8 warps: 32 elements in each thread
+PART = 8192  # columns of a part for the gradient, in 8 warps: 32 elements in each thread
+PART_BYTES = 16384  # of a part for softmax
 SMALLEST_PART = 2048
 SPLIT = 4096  # columns that a program of two launches takes at a time
 PROGRAMS = 16  # a multiprocessor is given, where there are not rows enough
@@ -90,7 +97,7 @@ def plan_rows(
     """
     path = path or _path(M, N, element_bytes, sm_count, held, side_by_side, may_wait)
     width = triton.next_power_of_2(N)
-    if side_by_side and path != "looped":
+    if side_by_side and path not in ("looped", "twice"):
         block_m, block_n, warps = _turned_tile(
             path, M, width if held else min(width, NARROW), element_bytes, sm_count, block
         )
@@ -103,11 +110,14 @@ def plan_rows(
             tile = SUM_BYTES if block_n < NARROW else SUM_BYTES // 4
             block_m = max(1, tile // (block_n * element_bytes))
             warps = block_m * block_n * element_bytes // (32 * LOOP_BYTES)
+    elif path == "twice":
+        block_m, block_n = 1, block or min(width, MAX_BLOCK)
+        warps = max(block_n // (32 * TWICE), min(block_n // 512, 8))
     elif path == "looped":
-        block_m, block_n = 1, block or min(width, CHUNK)
+        block_m, block_n = 1, block or min(width, CHUNK_BYTES[element_bytes] // element_bytes)
         warps = block_n * element_bytes // (32 * LOOP_BYTES)
     elif path == "joint":
-        block_m, block_n = 1, block or min(width, _part(M, N, sm_count))
+        block_m, block_n = 1, block or min(width, _part(M, N, element_bytes, sm_count, held))
         warps = max(block_n // 1024, 4)
     else:
         block_m, block_n = 1, block or min(width, SPLIT if held else SPLIT // 2)
@@ -136,17 +146,20 @@ def _path(
         *_, block_n = _turned_joint(N, sm_count)
         return "joint" if may_wait and triton.cdiv(N, block_n) <= sm_count else "split"
     if MAX_BLOCK // held < N or (may_wait and few and N > 4 * SMALLEST_PART):
-        if may_wait and triton.cdiv(N, _part(M, N, sm_count)) <= sm_count:
+        if may_wait and triton.cdiv(N, _part(M, N, element_bytes, sm_count, held)) <= sm_count:
             return "joint"
         return "looped" if held == 1 and not few else "split"
-    return "looped" if held == 1 and N > NARROW else "block"
+    if held == 2 or N <= NARROW:
+        return "block"
+    return "twice" if element_bytes == 2 else "looped"
 
 
-def _part(M: int | None, N: int, sm_count: int) -> int:
-    """Columns of a part: PART, less where M rows would leave multiprocessors idle, more where a row would otherwise
-    have more parts than there are multiprocessors."""
+def _part(M: int | None, N: int, element_bytes: int, sm_count: int, held: int) -> int:
+    """Columns of a part: PART_BYTES or PART, less where M rows would leave multiprocessors idle, more where a row
+    would otherwise have more parts than there are multiprocessors."""
+    most = PART_BYTES // element_bytes if held == 1 else PART
     wanted = triton.cdiv(2 * sm_count, M) if M else 1
-    columns = max(SMALLEST_PART, min(PART, triton.next_power_of_2(triton.cdiv(N, wanted))))
+    columns = max(SMALLEST_PART, min(most, triton.next_power_of_2(triton.cdiv(N, wanted))))
     fewest = triton.next_power_of_2(triton.cdiv(N, sm_count))
     return max(columns, fewest) if fewest <= 2 * PART else columns
 
@@ -222,7 +235,7 @@ def require_choice(
         return
     M, N = x.shape
     plan, most = plan_for(x, path, block, num_warps, held), sm_count(x.device)
-    if plan.path == "block" and held and not N <= plan.block_n <= MAX_BLOCK:
+    if plan.path in ("block", "twice") and held and not N <= plan.block_n <= MAX_BLOCK:
         wider = f'expected at least {N}, or path="{paths[-1]}"'
         raise ValueError(f"block is {min(plan.block_n, MAX_BLOCK)} for rows of {N} elements; {wider}.")
     if plan.path == "joint" and not x.is_cuda:

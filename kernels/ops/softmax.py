@@ -26,8 +26,9 @@ from kernels.ops.library import MAX_READY, direct, launch, register, wrap_triton
 from kernels.ops.row_plan import MAX_BLOCK as MAX_BLOCK
 from kernels.ops.row_plan import plan_for, require_choice
 from kernels.ops.softmax_backward import softmax_backward
+from kernels.ops.softmax_parts import FIRST_WORD, _softmax_finish, _softmax_joint, _softmax_parts, _softmax_words
 
-PATHS = ("block", "joint", "split", "looped")
+PATHS = ("block", "twice", "joint", "split", "looped")
 
 _ready: dict[tuple, Callable] = {}  # launches of rows of one kind, to be made again
 
@@ -62,6 +63,22 @@ def _softmax_rows(
 
 
 @triton.jit
+def _softmax_twice(x_ptr, out_ptr, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_N: tl.constexpr):
+    # One program owns one row, looks at all of it for the maximum, and reads it again: from the
+    # cache, which was told to keep it. Between the two, registers hold nothing.
+    lanes = tl.arange(0, BLOCK_N)
+    inside = lanes < N
+    x_at = x_ptr + tl.program_id(0).to(tl.int64) * x_stride_m + lanes.to(tl.int64) * x_stride_n
+    x = tl.load(x_at, mask=inside, other=float("-inf"), eviction_policy="evict_last")
+    highest = tl.max(x.to(tl.float32), axis=0)
+    x = tl.load(x_at, mask=inside, other=float("-inf"), eviction_policy="evict_first")
+    numerator = tl.exp(x.to(tl.float32) - highest)
+    weights = numerator * (1.0 / tl.sum(numerator, axis=0))
+    out_at = out_ptr + tl.program_id(0).to(tl.int64) * out_stride_m + lanes
+    tl.store(out_at, weights.to(out_ptr.dtype.element_ty), mask=inside, cache_modifier=".cs")
+
+
+@triton.jit
 def _softmax_looped(x_ptr, out_ptr, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_N: tl.constexpr):
     # One program owns one row, in chunks of BLOCK_N. First pass: the maximum so far, and the
     # sum relative to it.
@@ -92,98 +109,6 @@ def _softmax_looped(x_ptr, out_ptr, N, x_stride_m, x_stride_n, out_stride_m, BLO
         tl.store(out_row + n, weights.to(out_ptr.dtype.element_ty), mask=n < width, cache_modifier=".cs")
 
 
-@triton.jit
-def _softmax_joint(
-    x_ptr, out_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, parts,
-    ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    # A program owns one part of BLOCK_M rows, and keeps it in registers while it waits for the other
-    # parts. Which part is settled by arrival: a program waits only for programs that have started
-    # or are next to start, so that all get on whatever the order in which the GPU starts them.
-    arrival = tl.atomic_add(arrived_ptr, 1, sem="relaxed")
-    group = arrival // parts
-    m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    part = arrival % parts
-    n = part.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    mask = (m < M) & (n < N)
-    x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=float("-inf")).to(tl.float32)
-    maximum = tl.max(x, axis=1, keep_dims=True)
-    shift = tl.where(maximum == float("-inf"), 0.0, maximum)  # a part may be all -inf in a row that is not
-    numerator = tl.exp(x - shift)
-    # Published: what this part found. A barrier and a release: whoever sees the count sees both.
-    totals_ptr = state_ptr + tl.cast(M, tl.int64) * parts
-    tl.store(state_ptr + m * parts + part, maximum, mask=m < M)
-    tl.store(totals_ptr + m * parts + part, tl.sum(numerator, axis=1, keep_dims=True), mask=m < M)
-    tl.debug_barrier()
-    tl.atomic_add(arrived_ptr + 1 + group, 1, sem="release")
-    while tl.atomic_add(arrived_ptr + 1 + group, 0, sem="acquire") < parts:
-        pass
-    row_shift, row_total = _combine(state_ptr, totals_ptr, m, M, parts, ALL_PARTS)
-    weights = numerator * (tl.exp(shift - row_shift) / row_total)
-    tl.store(out_ptr + m * out_stride_m + n, weights.to(out_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _combine(state_ptr, totals_ptr, m, M, parts, ALL_PARTS: tl.constexpr):
-    # The parts of each row in the same order everywhere: the same bits everywhere. Past the L1
-    # cache, which may still hold what was there before.
-    part = tl.arange(0, ALL_PARTS)[None, :]
-    mask = (m < M) & (part < parts)
-    maxima = tl.load(state_ptr + m * parts + part, mask=mask, other=float("-inf"), cache_modifier=".cg")
-    totals = tl.load(totals_ptr + m * parts + part, mask=mask, other=0.0, cache_modifier=".cg")
-    maximum = tl.max(maxima, axis=1, keep_dims=True)
-    shift = tl.where(maximum == float("-inf"), 0.0, maximum)
-    return shift, tl.sum(totals * tl.exp(maxima - shift), axis=1, keep_dims=True)
-
-
-@triton.jit
-def _softmax_parts(
-    x_ptr, state_ptr, M, N, x_stride_m, x_stride_n, parts, part_n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):
-    # First of two launches: a program walks along one part of BLOCK_M rows and leaves its maximum
-    # and sum.
-    m = (tl.program_id(0) // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    part = (tl.program_id(0) % parts).to(tl.int64)
-    begin = part * part_n
-    maximum = tl.full((BLOCK_M, 1), float("-inf"), tl.float32)
-    total = tl.full((BLOCK_M, 1), 0.0, tl.float32)
-    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
-        n = begin + start + tl.arange(0, BLOCK_N)[None, :]
-        mask = (m < M) & (n < N)
-        x = tl.load(
-            x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=float("-inf"), eviction_policy="evict_last"
-        )
-        x = x.to(tl.float32)
-        new_maximum = tl.maximum(maximum, tl.max(x, axis=1, keep_dims=True))
-        shift = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
-        total = total * tl.exp(maximum - shift) + tl.sum(tl.exp(x - shift), axis=1, keep_dims=True)
-        maximum = new_maximum
-    tl.store(state_ptr + m * parts + part, maximum, mask=m < M)
-    tl.store(state_ptr + (m + M) * parts + part, total, mask=m < M)
-
-
-@triton.jit
-def _softmax_finish(
-    x_ptr, out_ptr, state_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, parts, part_n,
-    ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    # Second launch: combine, and write the same parts. The last part first: it is what the L2 cache
-    # still holds.
-    program = tl.num_programs(0) - 1 - tl.program_id(0)
-    m = (program // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    begin = (program % parts).to(tl.int64) * part_n
-    totals_ptr = state_ptr + tl.cast(M, tl.int64) * parts
-    shift, total = _combine(state_ptr, totals_ptr, m, M, parts, ALL_PARTS)
-    scale = 1.0 / total
-    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
-        n = begin + start + tl.arange(0, BLOCK_N)[None, :]
-        mask = (m < M) & (n < N)
-        x_at = x_ptr + m * x_stride_m + n * x_stride_n
-        x = tl.load(x_at, mask=mask, other=float("-inf"), eviction_policy="evict_first")
-        weights = (tl.exp(x.to(tl.float32) - shift) * scale).to(out_ptr.dtype.element_ty)
-        tl.store(out_ptr + m * out_stride_m + n, weights, mask=mask, cache_modifier=".cs")
-
-
 def _launch(x, out, path=None, block=None, num_warps=None):
     M, N = x.shape
     plan = plan_for(x, path, block, num_warps)
@@ -192,11 +117,20 @@ def _launch(x, out, path=None, block=None, num_warps=None):
     groups = triton.cdiv(M, plan.block_m)
     if plan.path == "block":
         return launch(wrap_triton(_softmax_rows), (groups,), (x, out, M, N, *strides), **tile)
+    if plan.path == "twice":
+        del tile["BLOCK_M"]
+        return launch(wrap_triton(_softmax_twice), (M,), (x, out, N, *strides), **tile)
     if plan.path == "looped":
         del tile["BLOCK_M"]
         return launch(wrap_triton(_softmax_looped), (M,), (x, out, N, *strides), **tile)
     parts, grid = plan.parts, (groups * plan.parts,)
     all_parts = triton.next_power_of_2(parts)
+    if plan.path == "joint" and plan.block_m == 1:
+        del tile["BLOCK_M"]
+        words = torch.zeros(FIRST_WORD + M * parts, dtype=torch.int64, device=x.device)
+        arguments = (x, out, words, N, *strides, parts)
+        launch(wrap_triton(_softmax_words), grid, arguments, ALL_PARTS=all_parts, **tile)
+        return None
     state = torch.empty((2, M, parts), dtype=torch.float32, device=x.device)
     if plan.path == "joint":
         arrived = torch.zeros(1 + groups, dtype=torch.int32, device=x.device)
@@ -221,10 +155,10 @@ def launch_softmax(
     """Write the softmax of each row of `x` to `out` and return it, as the row plan says with the choices given.
 
     x: (M, N), any strides. out: (M, N), any row stride, column stride 1; it must not overlap x. path is "block",
-    "looped", "joint" or "split" (see `kernels.ops.row_plan`); block (columns of a program's tile) and num_warps are
-    powers of two, at most 32768 and 32. A single block is at least N columns wide; joint parts are at most as many as
-    multiprocessors, and run on a GPU only. Raises TypeError, ValueError or RuntimeError with a sentence before any
-    launch.
+    "twice", "looped", "joint" or "split" (see `kernels.ops.row_plan`); block (columns of a program's tile) and
+    num_warps are powers of two, at most 32768 and 32. A tile of whole rows is at least N columns wide; joint parts are
+    at most as many as multiprocessors, and run on a GPU only. Raises TypeError, ValueError or RuntimeError with a
+    sentence before any launch.
     """
     for name, tensor in (("x", x), ("out", out)):
         checks.require_tensor(name, tensor)

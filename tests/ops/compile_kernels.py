@@ -31,10 +31,11 @@ def compile_kernel(kernel, arguments: dict, num_warps: int, arch: int) -> dict:
 
 def compile_rows(module, name: str, plan, arguments: dict, arch: int) -> dict:
     """The kernel that `plan` chooses in an operator's module, with the plan's tile."""
-    kernel = getattr(module, f"_{name}_{'rows' if plan.path == 'block' else plan.path}")
+    ending = {"block": "rows", "joint": "words" if plan.block_m == 1 and name == "softmax" else "joint"}
+    kernel = getattr(module, f"_{name}_{ending.get(plan.path, plan.path)}")
     arguments = {**arguments, "BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "parts": "i32", "part_n": "i32"}
     all_parts = triton.next_power_of_2(plan.parts)
-    arguments |= {"state_ptr": "*fp32", "arrived_ptr": "*i32", "ALL_PARTS": all_parts}
+    arguments |= {"state_ptr": "*fp32", "arrived_ptr": "*i32", "words_ptr": "*i64", "ALL_PARTS": all_parts}
     return compile_kernel(kernel, arguments, plan.num_warps, arch)
 
 

@@ -31,6 +31,8 @@ def test_a_plan_can_be_launched(M, N, element_bytes, sm_count, held, side_by_sid
         assert plan.parts * plan.block_n >= N
     if plan.path == "looped":
         assert plan.block_m == plan.parts == 1 and held < 2  # the gradient has no such kernel
+    if plan.path == "twice":
+        assert plan.block_m == plan.parts == 1 == held and plan.block_n >= N
     assert 1 <= plan.parts <= MAX_PARTS
 
 
@@ -65,6 +67,14 @@ def test_few_rows_are_cut_only_where_programs_can_wait():
     # Two launches read a row twice, which is what a loop does in one.
     assert plan_rows(3, 16384, 4, 132, may_wait=True).path == "joint"
     assert plan_rows(3, 16384, 4, 132, may_wait=False).path == "looped"
+
+
+@pytest.mark.parametrize("N", [NARROW + 1, 4096, 16384, MAX_BLOCK])
+def test_elements_of_two_bytes_take_one_exponential(N):
+    plan = plan_rows(4096, N, 2, 132)
+    assert (plan.path, plan.block_m, plan.block_n) == ("twice", 1, 2048 if N == NARROW + 1 else N)
+    assert plan.block_n // (32 * plan.num_warps) <= 64 and plan_rows(4096, N, 4, 132).path == "looped"
+    assert plan_rows(4096, N, 2, 132, side_by_side=True).path == "joint" and plan_rows(99, N, 2, 132, 2).path != "twice"
 
 
 def test_a_choice_is_kept():

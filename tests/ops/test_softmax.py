@@ -15,6 +15,7 @@ CASES = [pytest.param(case.shape, id="x".join(map(str, case.shape))) for case in
 PATHS = [
     pytest.param({"path": "block"}, id="block"),
     pytest.param({"path": "looped", "block": 16}, id="looped"),
+    pytest.param({"path": "twice"}, id="twice"),
     pytest.param({"path": "split", "block": 16}, id="split"),
 ]
 if torch.cuda.is_available():  # programs of the interpreter cannot wait for one another
@@ -46,7 +47,7 @@ def test_both_kernels_fill_their_output_and_nothing_else(width, dtype, choice, d
 @pytest.mark.parametrize("block", [128, 512, 2048])
 def test_every_launch_parameter_gives_the_same_weights(block, num_warps, device):
     (x,) = OP.inputs((3, 100), "float32", device, seed=3)
-    for path in ("block", "looped"):
+    for path in ("block", "looped", "twice"):
         out = launch_softmax(x, torch.full((3, 100), NAN, device=device), path=path, block=block, num_warps=num_warps)
         assert_matches(OP, out, (x,), "float32")
 
@@ -183,6 +184,8 @@ class Recorder:
         ({"block": 2048}, [("_softmax_rows", (17,), {"BLOCK_M": 1, "BLOCK_N": 2048, "num_warps": 4})]),
         ({"num_warps": 8}, [("_softmax_rows", (3,), {"BLOCK_M": 8, "BLOCK_N": 128, "num_warps": 8})]),
         ({"path": "looped"}, [("_softmax_looped", (17,), {"BLOCK_N": 128, "num_warps": 2})]),
+        ({"path": "twice"}, [("_softmax_twice", (17,), {"BLOCK_N": 128, "num_warps": 2})]),
+        ({"path": "twice", "block": 4096}, [("_softmax_twice", (17,), {"BLOCK_N": 4096, "num_warps": 8})]),
         (
             {"path": "looped", "block": 32, "num_warps": 1},
             [("_softmax_looped", (17,), {"BLOCK_N": 32, "num_warps": 1})],
@@ -198,7 +201,8 @@ class Recorder:
 )
 def test_the_launch_is_the_one_that_was_chosen(choice, launches, device, monkeypatch):
     seen = []
-    for name in ("_softmax_rows", "_softmax_looped", "_softmax_parts", "_softmax_finish", "_softmax_joint"):
+    for name in ("rows", "looped", "twice", "parts", "finish", "joint", "words"):
+        name = f"_softmax_{name}"
         monkeypatch.setattr(module, name, Recorder(name, seen))
     x = torch.ones(17, 100, device=device)
     launch_softmax(x, torch.empty_like(x), **choice)
@@ -234,7 +238,7 @@ def test_the_same_input_gives_the_same_bits(shape, device):
 @pytest.mark.parametrize(
     "choice,message",
     [
-        ({"path": "loop"}, 'path is \'loop\'; expected "block", "joint", "split", "looped" or None.'),
+        ({"path": "loop"}, 'path is \'loop\'; expected "block", "twice", "joint", "split", "looped" or None.'),
         ({"block": 100}, "block is 100; expected a power of two from 1 to 32768."),
         ({"block": 65536}, "block is 65536; expected a power of two from 1 to 32768."),
         ({"block": 64}, 'block is 64 for rows of 100 elements; expected at least 100, or path="looped".'),
