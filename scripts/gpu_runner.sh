@@ -244,15 +244,17 @@ step_bench() {
   kernel_bench "kernel-bench add" 300 --op add --dtype float32 --dtype bfloat16 --compile "${blocks[@]}" \
     --output "$out/add.json"
   kernel_bench "kernel-bench softmax" 480 --op softmax --dtype float32 --dtype bfloat16 --compile \
-    --num-warps 4 --num-warps 8 --variant path=looped --output "$out/softmax.json"
+    --num-warps 4 --num-warps 8 --variant path=block --variant path=looped --output "$out/softmax.json"
   # What the labs ask beyond the operators' own shapes: needlessly small blocks, a length that is a multiple of 16 beside
   # the odd one, and one block against the loop at the widths around the limit.
   kernel_bench "kernel-bench add, small blocks" 120 --op add --dtype float32 --shape 4194304 --implementation torch \
     --block-size 1 --block-size 32 --block-size 1024 --output "$out/add-small-blocks.json"
   kernel_bench "kernel-bench add, even length" 120 --op add --dtype float32 --shape 98765424 --implementation triton \
     --implementation vector_add --implementation torch --output "$out/add-even-length.json"
-  kernel_bench "kernel-bench softmax, wide" 120 --op softmax --dtype float32 --shape 4096x8192 --shape 4096x32768 \
-    --implementation triton --implementation torch --variant path=looped --output "$out/softmax-wide.json"
+  kernel_bench "kernel-bench softmax, wide" 120 --op softmax --dtype float32 --dtype bfloat16 --shape 4096x8192 \
+    --shape 4096x32768 --implementation triton --implementation torch --variant path=block --variant path=looped \
+    --output "$out/softmax-wide.json"
+  part "row_plan_grid" 90 "$PYTHON" scripts/row_plan_grid.py --quick --seconds 60 --output "$out/row-plan-grid.json"
   # The same launches with dispatch in the time, and out of a warm cache: apart from the others.
   kernel_bench "kernel-bench add, dispatch" 120 --op add --dtype float32 --shape 4096 --shape 1048576 --timing events \
     --output "$out/add-dispatch.json"
