@@ -22,7 +22,7 @@ import triton.language as tl
 
 from kernels.ops import checks, op
 from kernels.ops import softmax_backward as backward_module
-from kernels.ops.library import MAX_READY, direct, launch, register, wrap_triton
+from kernels.ops.library import MAX_READY, PLAIN_TYPES, direct, launch, register, wrap_triton
 from kernels.ops.row_plan import MAX_BLOCK as MAX_BLOCK
 from kernels.ops.row_plan import plan_for, require_choice
 from kernels.ops.softmax_backward import softmax_backward
@@ -223,15 +223,15 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """
     if torch.compiler.is_compiling():
         return _softmax(x)
+    # A kind that was prepared has passed the checks of its dtype and device before.
+    if type(x) in PLAIN_TYPES and x.layout is torch.strided and not x.is_neg() and direct(x):
+        again = _ready.get(_key(x))
+        if again is not None:
+            out = torch.empty_like(x, memory_format=torch.contiguous_format)
+            again(x, out)
+            return out
     checks.require_tensor("x", x, differentiable=True)
-    if not direct(x):
-        return _softmax(x)
-    again = _ready.get(_key(x))
-    if again is None:
-        return _forward(x)
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    again(x, out)
-    return out
+    return _forward(x) if direct(x) else _softmax(x)
 
 
 def inputs(shape: tuple[int, ...], dtype: str, device: str, seed: int, padding: int = 3) -> tuple[torch.Tensor, ...]:

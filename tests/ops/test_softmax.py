@@ -218,6 +218,11 @@ def test_a_prepared_launch_is_made_again_for_the_same_kind_of_rows(device, monke
     assert again == []
     out = softmax(x)
     assert again[0][0] is x and again[0][1] is out and out.is_contiguous()
+    # The same kind by its numbers alone: what stands in the way of a launch still does.
+    with pytest.raises(ValueError, match="negates on reading"):
+        softmax(torch._neg_view(x))
+    assert softmax(x.detach().requires_grad_()).requires_grad
+    assert len(again) == 1
     # Not the same kind: a shape, strides, a dtype, an alignment; and a batch that had to be copied first.
     other = [x[:3], x.t(), x.half(), torch.ones(25, device=device)[1:].view(4, 6), x.expand(3, 4, 6).transpose(0, 1)]
     for each in other:
