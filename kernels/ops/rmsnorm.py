@@ -33,11 +33,12 @@ from kernels.ops.rmsnorm_backward import rmsnorm_backward
 from kernels.ops.rmsnorm_backward import tolerance as backward_tolerance
 from kernels.ops.rmsnorm_shared import forward_inputs as inputs
 from kernels.ops.rmsnorm_shared import read_sum, require_weight, rows_of, strides
-from kernels.ops.row_plan import MAX_BLOCK, NARROW_TILE, RowPlan, plan_for, require_choice, sm_count
+from kernels.ops.row_plan import MAX_BLOCK, RowPlan, plan_for, require_choice
 
 EPS = 1e-6
 PATHS = ("block", "joint", "split")
 JOINT_PART = 8192
+NARROW_TILE = 2048  # elements of a program of 4 warps
 
 
 def reference(
@@ -171,15 +172,14 @@ def plan_rmsnorm(
     Two tensors are read, so a row is never walked twice by one program: a row that fits is one block, in float32 too.
     Rows of 1024 columns come in pairs. A program of up to NARROW_TILE elements has 4 warps; a larger one has 16, and so
     8 elements in a thread at 4096 columns: one 16-byte load of each tensor in bfloat16. Beyond 16384 elements, 32.
-    Parts of a joint row are at most JOINT_PART wide, as long as all of them run at once, with 8 warps: several programs
-    share a multiprocessor, and some read while others wait.
+    Parts of a joint row are as wide as for a gradient, JOINT_PART while all of them run at once, with 8 warps: several
+    programs share a multiprocessor, and some read while others wait.
     """
     plan = plan_for(x, path, block, num_warps)
-    if plan.path == "looped":
+    if plan.path in ("looped", "twice"):
         plan = plan_for(x, "block" if x.shape[1] <= (block or MAX_BLOCK) else "split", block)
-    narrower = plan.path == "joint" and block is None and plan.block_m == 1 and plan.block_n > JOINT_PART
-    if narrower and triton.cdiv(x.shape[1], JOINT_PART) <= sm_count(x.device):
-        plan = plan_for(x, "joint", JOINT_PART)
+    if plan.path == "joint" and block is None:
+        plan = plan_for(x, "joint", held=2)  # the parts of a kernel that reads two tensors
     rows = plan.block_m
     if plan.path == "block" and block is None:
         rows = max(rows, NARROW_TILE // plan.block_n)

@@ -165,5 +165,5 @@ def test_a_contract_that_lacks_a_part_is_an_error():
 
 def test_the_ways_of_the_row_plan():
     row_plan = pytest.importorskip("kernels.ops.row_plan")
-    assert set(ways(row_plan.__doc__)) == {"block", "looped", "joint", "split"}
+    assert set(ways(row_plan.__doc__)) == {"block", "twice", "looped", "joint", "split"}
     assert ways("one   word\n      more\nTwo words\n\ntwo   x") == {"one": "word more", "two": "x"}
