@@ -105,7 +105,6 @@ def test_one_graph_forward_and_backward(op, layout, device):
         outs = call(op, *(torch.relu(each) for each in inputs))
         return sum((out * out).sum() for out in outs)
 
-    torch._dynamo.reset()  # all operators and layouts share the code above, and its limit of recompilations
     backend = "inductor" if device == "cuda" else "aot_eager"
     torch._dynamo.reset()  # one function, many operators: each has the whole budget of recompilations
     compiled = torch.compile(function, fullgraph=True, backend=backend, dynamic=False)
