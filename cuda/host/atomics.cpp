@@ -14,6 +14,7 @@ namespace {
 
 void note(const volatile void* address, std::size_t size, const void* caller, kh::Kind kind = kh::kAtomic) {
     const auto a = reinterpret_cast<std::uintptr_t>(address);
+    kh::poll(a, size, kh::place(caller));
     kh::record(a, size, kind, caller);
     if (a % size != 0) kh::stop(kh::kMisaligned, kh::place(caller), kh::kAtomic, a, size);
 }

@@ -108,6 +108,11 @@ void forget() {
 
 }  // namespace
 
+HIDDEN bool in_shared(std::uintptr_t address) {
+    const int region = find_region(address);
+    return region >= 0 && regions[region].shared;
+}
+
 HIDDEN void begin_regions(std::size_t dynamic_shared_bytes) {
     dynamic_bytes = dynamic_shared_bytes;
     turn_thread = nullptr;
@@ -258,7 +263,10 @@ HIDDEN void __tsan_vptr_read(void**) {}
 #define KH_ACCESS(size)                                                                                              \
     HIDDEN void __tsan_read##size(std::uintptr_t a) { record_aligned(a, size, kRead, CALLER); }                      \
     HIDDEN void __tsan_write##size(std::uintptr_t a) { record_aligned(a, size, kWrite, CALLER); }                    \
-    HIDDEN void __tsan_volatile_read##size(std::uintptr_t a) { record_aligned(a, size, kRead, CALLER); }             \
+    HIDDEN void __tsan_volatile_read##size(std::uintptr_t a) {                                                       \
+        poll(a, size, place(CALLER));                                                                                \
+        record_aligned(a, size, kRead, CALLER);                                                                      \
+    }                                                                                                                \
     HIDDEN void __tsan_volatile_write##size(std::uintptr_t a) { record_aligned(a, size, kWrite, CALLER); }           \
     HIDDEN void __tsan_unaligned_read##size(std::uintptr_t a) { record(a, size, kRead, CALLER); }                    \
     HIDDEN void __tsan_unaligned_write##size(std::uintptr_t a) { record(a, size, kWrite, CALLER); }                  \

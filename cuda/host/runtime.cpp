@@ -112,7 +112,7 @@ bool open_barrier() {
 
 void report_late(const Thread& thread) {
     runtime.failure = {kTooLong, runtime.launch, number(&thread), runtime.block, runtime.last_place, 0, 0, 0,
-                       runtime.last_place, 0};
+                       runtime.last_place, blocks_waited_for(thread)};
 }
 
 void report_standstill() {
@@ -140,6 +140,8 @@ void run_block() {
         thread.interval = thread.warp_interval = 0;
     }
     reset_copies();
+    reset_polls();
+    runtime.aside = 0;
     const int warps = (runtime.thread_count + 31) / 32;
     for (;;) {
         int returned = 0;
@@ -165,6 +167,13 @@ void run_block() {
                 if (has_copies(i)) run_thread(runtime.threads[i]);
             }
             return;
+        }
+        if (runtime.aside) {
+            for (int i = 0; i < runtime.thread_count; ++i) {
+                if (runtime.threads[i].state == kAside) runtime.threads[i].state = kReady;
+            }
+            runtime.aside = 0;
+            continue;
         }
         if (!open_barrier()) {
             report_standstill();
@@ -198,7 +207,7 @@ HIDDEN void stop(Stop why, std::uint32_t pc, int kind, std::uint64_t address, st
     if (!runtime.in_kernel || !runtime.current) return;
     Failure& failure = runtime.failure;
     failure = {why, runtime.launch, number(runtime.current), runtime.block, pc, kind, address, size,
-               runtime.last_place, 0};
+               runtime.last_place, why == kTooLong || why == kTooManyEvents ? blocks_waited_for(*runtime.current) : 0};
     leave();
 }
 
@@ -287,6 +296,7 @@ extern "C" HIDDEN void kh_run(const char* name, int line, void (*thread)(void*),
         for (std::uint64_t turn = 0; turn < blocks && !runtime.failure.stop; ++turn) {
             const std::uint64_t b = backwards ? blocks - 1 - turn : turn;
             runtime.block = static_cast<std::uint32_t>(b);
+            runtime.blocks_left = static_cast<std::uint32_t>(blocks - 1 - turn);
             blockIdx.x = static_cast<unsigned>(b % grid[0]);
             blockIdx.y = static_cast<unsigned>(b / grid[0] % grid[1]);
             blockIdx.z = static_cast<unsigned>(b / grid[0] / grid[1]);

@@ -17,7 +17,7 @@ constexpr std::size_t kStackBytes = 64 * 1024;  // plus one page below it that m
 enum Kind : std::uint8_t { kRead, kWrite, kAtomic, kBarrier, kWarpOp, kFence, kCompareAndSwap, kCopyBegin, kCopyEnd };
 
 // Why a thread stands still.
-enum State : std::int32_t { kReady, kReturned, kAtBarrier, kAtWarpOp };
+enum State : std::int32_t { kReady, kReturned, kAtBarrier, kAtWarpOp, kAside };
 
 // Why a launch was stopped. The numbers are mirrored in kernels/trace/cuda_library.py.
 enum Stop : std::int32_t {
@@ -36,6 +36,7 @@ enum Stop : std::int32_t {
     kTooManyAllocations,  // by the launcher, as the next: launch -1
     kTooManyLaunches,
     kExit,  // the launcher called exit()
+    kBadWidth,  // of a shuffle
 };
 
 // Memory that kernels may touch. [low, high) includes the guard bands, [base, base + size) is the buffer itself.
@@ -70,7 +71,7 @@ struct Failure {
     std::uint64_t address;
     std::uint64_t size;  // of the access; for kCrash the signal; for kIncompleteWarp and kOutsideMask the mask
     std::uint32_t last;  // the latest recorded access, for when pc is in library code
-    std::uint32_t unused;
+    std::uint32_t later;  // blocks that had not begun, if the thread waits for a value that stays the same
 };
 
 struct Runtime {
@@ -82,6 +83,8 @@ struct Runtime {
     Thread* current = nullptr;
     int thread_count = 0;
     std::uint32_t block = 0;
+    std::uint32_t blocks_left = 0;  // that have not begun
+    int aside = 0;                  // threads that wait for a value until the others had their turn
     std::uint8_t launch = 0;
     Fiber scheduler;
     char* stacks = nullptr;
@@ -118,7 +121,11 @@ void leave_launcher(Stop why, const void* return_address, int count, std::uint64
 void record(std::uintptr_t address, std::size_t size, Kind kind, const void* return_address);
 void record_step(Kind kind, std::uint32_t pc, std::size_t size = 0);
 bool release_active(int first, int last);  // threads of a warp that wait in __activemask
+bool in_shared(std::uintptr_t address);     // memory of the running block alone
 bool is_built_in(std::uintptr_t address);  // part of threadIdx, blockIdx, blockDim or gridDim
+void poll(std::uintptr_t address, std::size_t size, std::uint32_t pc);  // before a read that may wait for a value
+void reset_polls();   // when a block begins
+std::uint32_t blocks_waited_for(const Thread& thread);
 void find_module();   // sets runtime.library and what belongs to it
 void reset_copies();  // when a block begins
 bool has_copies(int thread);

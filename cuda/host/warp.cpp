@@ -107,6 +107,9 @@ static std::uint64_t meet(std::uint32_t pc, int line, int op, unsigned mask, std
     self.line = line;
     record_step(kWarpOp, pc);
     if (!(mask >> (index % 32) & 1)) stop(kOutsideMask, pc, kWarpOp, 0, mask);
+    if (op >= kIndex && op <= kXor && (width < 1 || width > 32 || (width & (width - 1)))) {
+        stop(kBadWidth, pc, kWarpOp, 0, static_cast<std::uint64_t>(std::int64_t{width}));
+    }
     self.op = op;
     self.argument = argument;
     self.width = width;

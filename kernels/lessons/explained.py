@@ -43,6 +43,7 @@ EXPLAINED = {
     "barrier-divergence": Explanation("A barrier that not all threads reach", "barrier-divergence"),
     "warp-divergence": Explanation("A shuffle that not all lanes reach", "warp-divergence"),
     "inactive-lane": Explanation("A shuffle from an inactive lane", "inactive-lane"),
+    "shuffle-width": Explanation("A shuffle from an inactive lane", "inactive-lane"),
     "misaligned": Explanation("A wide access at a misaligned address", "misaligned"),
     "not-a-number": Explanation("NaN, and values that are wrong", "not-a-number"),
     "wrong-value": Explanation("NaN, and values that are wrong", "not-a-number"),

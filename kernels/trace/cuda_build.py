@@ -39,6 +39,8 @@ _KERNELS_CLANG = (
     "-tsan-instrument-func-entry-exit=0",
     "-mllvm",
     "-tsan-instrument-read-before-write=1",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
 )
 SHARED_GAP = 256  # bytes at least behind a shared array
 _SECTION = re.compile(r"\s*\.(?:(?:push|pop)?section\b|text\b|data\b|bss\b|previous\b)")
@@ -70,7 +72,11 @@ class HostCompiler:
 
     @property
     def kernel_flags(self) -> tuple[str, ...]:
-        return (*_COMMON, *_KERNELS, *(_KERNELS_GCC if self.family == "g++" else _KERNELS_CLANG))
+        """For traced kernels. Compilers before g++ 11 report a volatile access as any other."""
+        if self.family != "g++":
+            return (*_COMMON, *_KERNELS, *_KERNELS_CLANG)
+        old = int(self.version.partition(".")[0]) < 11
+        return (*_COMMON, *_KERNELS, *_KERNELS_GCC, *(() if old else ("--param", "tsan-distinguish-volatile=1")))
 
     @property
     def plain_flags(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ FAILURE = np.dtype(
         ("address", "<u8"),
         ("size", "<u8"),
         ("last", "<u4"),
-        ("unused", "<u4"),
+        ("later", "<u4"),
     ]
 )
 LANE_FAULT = np.dtype(
@@ -62,7 +62,7 @@ LANE_FAULT = np.dtype(
 STOPS = (
     "", "barrier", "warp", "mask", "wild", "misaligned", "too-long", "too-many-events", "stack-overflow", "crash",
     "assertion", "out-of-memory", "out-of-memory", "too-long",
-    "assertion",
+    "assertion", "shuffle-width",
 )  # fmt: skip
 READY, RETURNED, AT_BARRIER, AT_WARP_OP = range(4)
 BARRIER, WARP_OP, FENCE, COMPARE_AND_SWAP, COPY_BEGIN, COPY_END = (

@@ -64,6 +64,10 @@ def verdicts(
             cause = "the mask was computed before a branch, or written for fewer lanes than call"
             start = f"{capital(who)} calls a warp operation with the mask {mask:#010x}, which leaves it out."
             stopped = _fault("warp-divergence", start, who, file, line, cause)
+        elif stop == "shuffle-width":
+            width = int(failure["size"].astype(np.int64))
+            start = f"{capital(who)} shuffles with the width {width}; what it receives is undefined."
+            stopped = _fault(stop, start, who, file, line, "a width must be 1, 2, 4, 8, 16 or 32, the size of a warp")
         elif stop in ("wild", "misaligned"):
             stopped = _address(stop, failure, who, regions, library, file, line)
         elif stop == "assertion":
@@ -210,7 +214,17 @@ def _address(
 
 
 def _limit(stop: str, failure: np.void, who: str, file: str, line: int) -> Fault:
-    if stop == "too-long":
+    if later := int(failure["later"]):
+        ran_out = "the time for the trace ended" if stop == "too-long" else "the trace had no room for more accesses"
+        start = (
+            f"{capital(who)} waits for a value that stayed the same until {ran_out}. Blocks run one after another "
+            f"here, and {later} of them had not begun, so a block that waits for one of these waits for ever."
+        )
+        cause = (
+            "the block waits for one that runs later here, which on a GPU is right only if both are resident at once; "
+            'trace it in the other order ("forward" or "backward")'
+        )
+    elif stop == "too-long":
         start, cause = f"{capital(who)} was still running when the time for the trace ended.", "a loop that never ends"
     elif stop == "too-many-events":
         start = f"{capital(who)} made one access more than the trace has room for."

@@ -32,6 +32,7 @@ VERDICTS = {
     "shared-race": "two threads touch one element of shared memory between the same two barriers",
     "read-before-written": "a thread reads shared memory that its block has not written yet",
     "inactive-lane": "a shuffle reads from a lane that the mask leaves out",
+    "shuffle-width": "a shuffle has a width that no GPU has",
     "not-a-number": "a result is NaN where the reference has a number",
     "input-changed": "a launch changed what it should only read",
     "wrong-value": "a result is further from the reference than rounding explains",
