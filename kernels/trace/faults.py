@@ -168,11 +168,16 @@ def _out_of_bounds(wide: Trace, bad: Trace) -> list[Fault]:
             mask["masked"] = True
         count = len(np.unique(elements))
         where = f"{buffer.name}[{element}]"
-        if len(buffer.shape) != 1:
+        if len(buffer.shape) != 1 or (buffer.strides != (1,) and buffer.count > 1):  # an item's number is no index
             where = f"item {element} of {buffer.name} (shape {buffer.shape}, strides {buffer.strides})"
         if element < 0:
             last = f"the first element is {buffer.text(0)}"
             cause = "an offset is negative: a subtraction without a guard, or 32-bit arithmetic that overflowed"
+        elif element >= buffer.extent and buffer.overlaps:
+            items = len(np.unique(buffer.offsets))
+            last = f"the view's {buffer.count} indices share {items} item{'s' if items > 1 else ''}"
+            last += f", and the last one is item {buffer.extent - 1}"
+            cause = "the kernel takes neighbouring indices for neighbouring items: pass it a copy, or the strides, too"
         elif element >= buffer.extent:
             last = f"the last element is {buffer.text(buffer.extent - 1)}" if buffer.extent else "it is empty"
             cause = _mask_cause(mask, what, "the tail")

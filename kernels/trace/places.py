@@ -58,6 +58,16 @@ class Buffer:
         return offsets
 
     @cached_property
+    def overlaps(self) -> bool:
+        """Whether two indices of the view are one item, as with a stride of 0."""
+        reach = 0
+        for stride, size in sorted(zip(self.strides, self.shape, strict=True)):
+            if size > 1 and stride <= reach:
+                return bool((np.diff(self._sorted[0]) == 0).any())
+            reach += stride * (size - 1)
+        return False
+
+    @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
         """The elements in ascending order, and the flat index of each: as long as the view, not as its extent."""
         flat = self.offsets.reshape(-1)
@@ -75,7 +85,7 @@ class Buffer:
         """Which of these elements belong to the view: False outside and in the padding between rows."""
         elements = np.asarray(elements)
         inside = (elements >= 0) & (elements < self.extent)
-        if self.extent == self.count or not inside.any():
+        if not inside.any() or (self.extent == self.count and not self.overlaps):
             return inside
         inside[inside] = self._flat(elements[inside]) >= 0
         return inside

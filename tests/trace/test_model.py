@@ -89,6 +89,36 @@ def test_reading_the_padding_is_out_of_bounds():
     assert "it is padding, behind x[0, 2]" in fault.sentence
 
 
+def test_items_of_a_view_whose_indices_overlap_are_not_taken_for_indices():
+    recorder, site = cuda(1, 32, Buffer("x", 4, (4,), (0,)))
+    recorder.add(launch=0, block=0, thread=0, what=READ, buffer=0, element=[0, 1], size=4, site=site)
+    fault = one(recorder.trace().faults())
+    assert (fault.kind, fault.element) == ("out-of-bounds", 1)
+    assert "item 1 of x (shape (4,), strides (0,)), which is out of bounds: the view's 4 indices" in fault.sentence
+    assert "share 1 item, and the last one is item 0" in fault.sentence and "x[" not in fault.sentence
+    spaced = Buffer("x", 4, (4,), (2,))  # items 0, 2, 4 and 6
+    recorder, site = cuda(1, 32, spaced)
+    recorder.add(launch=0, block=0, thread=0, what=READ, buffer=0, element=1, size=4, site=site)
+    assert "item 1 of x (shape (4,), strides (2,))" in one(recorder.trace().faults()).sentence
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "overlaps", "held"),
+    [
+        ((2, 2), (0, 3), True, [0, 3]),  # four indices in four items, two of them padding
+        ((3, 2), (1, 1), True, [0, 1, 2, 3]),
+        ((2, 3), (3, 1), False, [0, 1, 2, 3, 4, 5]),
+        ((2, 2), (3, 2), False, [0, 2, 3, 5]),  # interleaved
+        ((1, 4), (0, 1), False, [0, 1, 2, 3]),
+        ((0, 4), (0, 0), False, []),
+    ],
+)
+def test_a_view_knows_whether_its_indices_overlap_and_which_items_it_has(shape, strides, overlaps, held):
+    view = Buffer("x", 4, shape, strides)
+    assert view.overlaps is overlaps
+    assert np.flatnonzero(view.holds(np.arange(8))).tolist() == held
+
+
 def test_the_element_nearest_to_the_buffer_is_named_and_who_touched_it_first():
     for elements, named in (([130, 129, 500], 129), ([-7, -1, -3], -1), ([-1, 128], 128)):
         recorder, site = cuda()
