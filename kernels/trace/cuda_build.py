@@ -7,6 +7,7 @@ that merge, drop, split or invent accesses are switched off, so that each access
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -14,8 +15,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -159,10 +161,60 @@ def _locked(path: Path) -> Iterator[None]:
         yield  # the lock goes when the file closes, also when the process is killed
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_OURS = (errno.EROFS, errno.EACCES, errno.EPERM)
+_LEFT_BEHIND_S = 60  # a younger folder may belong to a process that has not locked it yet
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """CompileFailed, with what to do, where there is no room for a library or no right to write it."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno not in (*_NO_ROOM, *_NOT_OURS):
+            raise
+        where = problem.filename or "its folder"
+        raise CompileFailed(_not_written(where, problem.strerror, problem.errno in _NO_ROOM)) from problem
+
+
+def _not_written(where: object, why: str, full: bool) -> str:
+    mend = "make room on that disk" if full else "make that folder writable"
+    return f"the library of the kernels cannot be written: {where}: {why}; {mend}, and trace again"
+
+
+@contextmanager
+def _making(folder: Path) -> Iterator[Path]:
+    """A folder to compile in, locked as long as it is used. Those of processes that were killed are removed first."""
+    import fcntl
+
+    for old in folder.glob("making-*"):
+        with suppress(OSError):  # another process is compiling there, or was quicker to remove it
+            if time.time() - old.stat().st_mtime < _LEFT_BEHIND_S:
+                continue
+            with _opened(old) as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(old, ignore_errors=True)
+    made = tempfile.TemporaryDirectory(dir=folder, prefix="making-", ignore_cleanup_errors=True)
+    with made as name, _opened(Path(name)) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield Path(name)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        yield held
+    finally:
+        os.close(held)
+
+
 def _key(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:20]
 
 
+@_writing()
 def build(
     text: str,
     shown: str,
@@ -175,7 +227,7 @@ def build(
     `shown` is the name that the debug information gives the source, relative to nothing. `include` is the folder of the
     original, for its own headers; `translated` are those of them that were rewritten. Where `traced` is False, no
     access is recorded. The library's name is a hash of the text, the headers, the shim, the compiler's version and the
-    flags. CompileFailed with the compiler's first errors.
+    flags. CompileFailed with the compiler's first errors, or where the library cannot be written.
     """
     compiler = host_compiler()
     flags = compiler.kernel_flags if traced else compiler.plain_flags
@@ -202,8 +254,7 @@ def build(
     with _locked(folder / f"{key}.lock"):
         if library.exists():
             return library
-        with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as name:
-            work = Path(name)
+        with _making(folder) as work:
             copy = work / shown
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
@@ -226,6 +277,7 @@ def build(
     return library
 
 
+@_writing()
 def build_program(
     text: str, shown: str, program: Path, translated: Sequence[tuple[str, str]] = (), options: Sequence[str] = ()
 ) -> None:
@@ -235,8 +287,7 @@ def build_program(
     """
     compiler, folder, shim = host_compiler(), build_folder(), host_sources()
     runtime = _runtime_objects(compiler, folder, shim, _digest(sorted(shim.rglob("*.h"))))
-    with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as name:
-        work = Path(name)
+    with _making(folder) as work:
         for file, content in ((shown, text), *translated):
             (work / file).parent.mkdir(parents=True, exist_ok=True)
             (work / file).write_text(content, encoding="utf-8")
@@ -281,9 +332,9 @@ def _runtime_objects(compiler: HostCompiler, folder: Path, shim: Path, headers: 
         names.append(made.name)
         if made.exists():
             continue
-        with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as work:
-            _run([compiler.path, *compiler.runtime_flags, "-c", str(source), "-o", "part.o"], Path(work))
-            (Path(work) / "part.o").replace(made)
+        with _making(folder) as work:
+            _run([compiler.path, *compiler.runtime_flags, "-c", str(source), "-o", "part.o"], work)
+            (work / "part.o").replace(made)
     return names
 
 
@@ -295,6 +346,8 @@ def _run(command: list[str], work: Path) -> None:
     if done.returncode and not done.stderr.strip():  # killed from outside, or by its own driver
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         raise CompileFailed(f"the host compiler {command[0]} died without a message ({how}); is there memory left?")
+    if done.returncode and (why := os.strerror(errno.ENOSPC)) in done.stderr:
+        raise CompileFailed(_not_written(work.parent, why, True))
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
         text = "\n".join((errors or done.stderr.splitlines())[:5]).replace(str(work) + "/", "")

@@ -1,5 +1,6 @@
 """The host build of CUDA sources: what is rewritten, refused and kept, and what it says where it cannot work."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -196,6 +197,50 @@ def test_two_processes_that_build_at_once_both_get_the_library(project):
     ]
     assert [process.communicate(timeout=60)[0] for process in both] == ["[3.0, 3.0, 3.0, 3.0]\n"] * 2
     assert len(list((project / "build" / "host").glob("*.so"))) == 1
+
+
+@needs_compiler
+def test_what_a_killed_build_left_is_removed_and_what_others_work_in_is_not(project):
+    folder = project / "build" / "host"
+    for name in ("making-old", "making-locked", "making-new"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "kernels.s").write_text("")
+    for name in ("making-old", "making-locked"):
+        os.utime(folder / name, (1e9, 1e9))
+    code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], 0), fcntl.LOCK_EX); print(1, flush=True); input()"
+    other = [sys.executable, "-c", code, str(folder / "making-locked")]
+    with subprocess.Popen(other, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        run_scale()
+        assert sorted(path.name for path in folder.glob("making-*")) == ["making-locked", "making-new"]
+        process.kill()
+    run_scale(replace={"* by": "+ by"})
+    assert [path.name for path in folder.glob("making-*")] == ["making-new"]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("number", "words"), [(errno.ENOSPC, "make room on that disk"), (errno.EROFS, "make that folder writable")]
+)
+def test_a_full_or_read_only_disk_is_named_with_what_to_do(project, monkeypatch, number, words):
+    def refuse(path, *_, **__):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(cuda.CompileFailed, match=rf"cannot be written: .*scale\.cu: {os.strerror(number)}; {words}"):
+        run_scale()
+
+
+@needs_compiler
+def test_a_compiler_that_finds_the_disk_full_is_no_refusal_of_the_source(project, tmp_path, monkeypatch):
+    compiler = tmp_path / "g++"
+    real = cuda_build.host_compiler().path
+    says = f"fatal error: error writing to part.o: {os.strerror(errno.ENOSPC)}"
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exec {real} "$@";; esac\necho "{says}" >&2; exit 1\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.raises(cuda.CompileFailed, match=r"cannot be written: .*make room on that disk"):
+        run_scale()
 
 
 @needs_compiler
