@@ -52,9 +52,9 @@ class Done:
 
     def counts(self) -> dict[str, int]:
         """The numbers of the last summary line."""
-        line = [each for each in self.text.splitlines() if " blocks on " in each][-1]
+        line = [each for each in self.text.splitlines() if re.search(r"\d+ blocks? on ", each)][-1]
         found = {word: int(number) for number, word in re.findall(r"(\d+) (ran|kept|frozen|failed|drifted)", line)}
-        return found | {"blocks": int(re.search(r"(\d+) blocks on", line)[1])}
+        return found | {"blocks": int(re.search(r"(\d+) blocks? on", line)[1])}
 
 
 class Project:
