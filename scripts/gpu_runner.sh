@@ -239,7 +239,7 @@ step_bench() {
   local gpu
   gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
   local out=results/$gpu blocks=(--block-size 128 --block-size 256 --block-size 512 --block-size 1024)
-  mkdir -p "$out"
+  mkdir -p "$out/experiments"
   part "build the CUDA library" 300 "$PYTHON" -m kernels.cuda library
   kernel_bench "kernel-bench add" 300 --op add --dtype float32 --dtype bfloat16 --compile "${blocks[@]}" \
     --output "$out/add.json"
@@ -254,7 +254,7 @@ step_bench() {
   kernel_bench "kernel-bench softmax, wide" 120 --op softmax --dtype float32 --dtype bfloat16 --shape 4096x8192 \
     --shape 4096x32768 --implementation triton --implementation torch --variant path=block --variant path=looped \
     --output "$out/softmax-wide.json"
-  part "row_plan_grid" 90 "$PYTHON" scripts/row_plan_grid.py --quick --seconds 60 --output "$out/row-plan-grid.json"
+  part "row_plan_grid" 90 "$PYTHON" scripts/row_plan_grid.py --quick --seconds 60 --output "$out/experiments/row-plan-grid.json"
   # The same launches with dispatch in the time, and out of a warm cache: apart from the others.
   kernel_bench "kernel-bench add, dispatch" 120 --op add --dtype float32 --shape 4096 --shape 1048576 --timing events \
     --output "$out/add-dispatch.json"
