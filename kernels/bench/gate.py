@@ -10,8 +10,9 @@ from kernels.bench.rates import ratio
 from kernels.bench.report import number, shape_text
 from kernels.bench.results import Document, Record, ResultsError, read, same_gpu
 
-# Two runs of one kernel on one card: medians of the same code on different days lay within this much of each other.
-RUN_TO_RUN = 0.02
+# Two recorded runs of the same code, hours apart on two cards of one kind (114 cases of add and softmax): the medians
+# differed by 0.6 % in the middle, by up to 2.3 % in nine of ten, and by 3.6 % at most.
+RUN_TO_RUN = 0.04
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ def test_within_both_spreads_is_green_and_beyond_is_red():
 
 
 def test_what_two_runs_may_differ_by_counts_too():
-    old, new = document(timed(100.0, 0.0)), document(timed(101.9, 0.0))
+    old, new = document(timed(100.0, 0.0)), document(timed(103.9, 0.0))
     assert not compare([new], [old]).red
-    assert compare([document(timed(102.1, 0.0))], [old]).red
+    assert compare([document(timed(104.1, 0.0))], [old]).red
 
 
 def test_faster_is_told_and_green():
