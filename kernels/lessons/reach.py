@@ -101,9 +101,16 @@ def _is_python(code: str) -> bool:
 
 def _data_digest(path: Path) -> str:
     if path.is_dir():
-        names = sorted(child.name for child in path.iterdir() if not child.name.startswith((".", "__pycache__")))
+        names = sorted(child.name for child in path.iterdir() if _is_kept(child))
         return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
     try:
         return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()[:16]
     except FileNotFoundError:
         return "absent"
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether git keeps it: a folder without files is in this checkout alone."""
+    if path.name.startswith((".", "__pycache__")):
+        return False
+    return not path.is_dir() or any(_is_kept(child) for child in path.iterdir())

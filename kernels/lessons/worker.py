@@ -50,6 +50,8 @@ class Telltale:
             full = os.path.abspath(os.fsdecode(path if path is not None else "."))  # noqa: PTH100 (called for every open)
             if not full.startswith(self.root) or full == self.page:
                 return
+            if event == "open" and os.path.isdir(full):  # noqa: PTH112 (opened to remove what is in it)
+                return
             relative = full[len(self.root) :].replace(os.sep, "/")
             code = relative.endswith((".py", ".pyc", ".cu", ".cuh")) or "__pycache__" in relative
             # What `import` lists and reads is known from the modules; CUDA sources from the names in the code.

@@ -312,6 +312,24 @@ def test_what_import_lists_is_no_data_of_a_block(project):
     assert "file lessons_src/shelf changed" in project.lessons("verify", "--frozen", "lists.md").text
 
 
+def test_a_folder_that_only_this_checkout_has_is_no_data_of_a_block(project):
+    """Git keeps no empty folder; and a temporary tree that a block removes is opened folder by folder, by bare names."""
+    lists = fence("import os\nprint(sorted(n for n in os.listdir('lessons_src/shelf') if '.' in n))", "lists")
+    removes = "import os, shutil, tempfile\ntop = tempfile.mkdtemp()\nos.makedirs(top + '/lessons_src/shelf')\n"
+    removes = fence(removes + "shutil.rmtree(top)\nprint('removed')", 'removes session="b"')
+    project.write("lessons_src/shelf/a.txt", "a")
+    project.page("lists", f"# L\n\n{lists}\n")
+    project.page("removes", f"# R\n\n{removes}\n")
+    assert project.lessons("accept").status == 0
+    (project.root / "lessons_src/shelf/empty/emptier").mkdir(parents=True)
+    (project.root / "lessons_src/notebooks").mkdir()
+    assert project.lessons("verify", "--frozen").status == 0
+    project.write("lessons_src/notebooks/a.py", "a = 1\n")
+    assert project.lessons("verify", "--frozen", "removes.md").status == 0
+    project.write("lessons_src/shelf/empty/emptier/b.txt", "b")
+    assert "file lessons_src/shelf changed" in project.lessons("verify", "--frozen", "lists.md").text
+
+
 def test_a_block_needs_what_the_blocks_before_it_need(project):
     """Replaying what leads to a block takes a machine that can: else the block, too, is shown from its record."""
     first, second = fence("import sys\nn = 1\nprint(n)", 'first needs="nvcc"'), fence("print(n + 1)", "second")
