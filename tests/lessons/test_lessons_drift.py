@@ -313,7 +313,7 @@ def test_what_import_lists_is_no_data_of_a_block(project):
 
 
 def test_a_folder_that_only_this_checkout_has_is_no_data_of_a_block(project):
-    """Git keeps no empty folder; and a temporary tree that a block removes is opened folder by folder, by bare names."""
+    """Git keeps no empty folder, and a temporary tree that a block removes is opened folder by folder."""
     lists = fence("import os\nprint(sorted(n for n in os.listdir('lessons_src/shelf') if '.' in n))", "lists")
     removes = "import os, shutil, tempfile\ntop = tempfile.mkdtemp()\nos.makedirs(top + '/lessons_src/shelf')\n"
     removes = fence(removes + "shutil.rmtree(top)\nprint('removed')", 'removes session="b"')
