@@ -11,6 +11,7 @@ from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_
 from kernels.figures.results import compile_table, result_table
 from kernels.figures.roofline import roofline
 from kernels.figures.stepper import stepper
+from kernels.figures.strides import view_figure
 from kernels.figures.verdicts import verdict_list
 from kernels.figures.warps import request_figure, thread_table, timeline
 
@@ -46,4 +47,5 @@ __all__ = [
     "timeline",
     "verdict_list",
     "verdict_summary",
+    "view_figure",
 ]
