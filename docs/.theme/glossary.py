@@ -1,0 +1,35 @@
+"""A hook of mkdocs.yml: the first use of a glossary's word on a page becomes a link to its entry.
+
+`extra.glossary` names the page of the glossary, and the folders and pages that are left alone, where its words mean
+other things.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels.lessons.glossary import Terms, read_entries
+
+_read: dict[str, tuple[int, Terms]] = {}  # kept between the rebuilds of a live preview
+
+
+def on_page_content(html: str, *, page, config, files) -> str:
+    """The page with its words linked.
+
+    Raises:
+        ValueError: two entries of the glossary share a spelling or an anchor; the message names both.
+    """
+    settings = config.extra.get("glossary") or {}
+    name = page.file.src_uri
+    glossary = files.get_file_from_path(settings.get("page", ""))
+    if glossary is None or name == glossary.src_uri or name.startswith(tuple(settings.get("without", ()))):
+        return html
+    return _terms(glossary.abs_src_path).link(html, glossary.url_relative_to(page.file))
+
+
+def _terms(path: str) -> Terms:
+    stamp = Path(path).stat().st_mtime_ns
+    known = _read.get(path)
+    if known is None or known[0] != stamp:
+        known = _read[path] = stamp, Terms(read_entries(Path(path).read_text(encoding="utf-8")))
+    return known[1]
