@@ -3,6 +3,7 @@
 from kernels.figures.banks import bank_figure, bank_tile
 from kernels.figures.charts import bar_chart, line_chart
 from kernels.figures.divergence import divergence_figure
+from kernels.figures.error_budget import error_budget_chart, error_budget_table
 from kernels.figures.ground_truth import access_table, counter_table, reason_table
 from kernels.figures.html import Markup, data_table, figure
 from kernels.figures.mutants import mutant_list, rewrite_list, verdict_summary
@@ -29,6 +30,8 @@ __all__ = [
     "counter_table",
     "data_table",
     "divergence_figure",
+    "error_budget_chart",
+    "error_budget_table",
     "figure",
     "limit_chart",
     "line_chart",

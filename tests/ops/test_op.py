@@ -14,7 +14,7 @@ from kernels.ops.registry import NAMES, OPS, get
 ROOT = Path(__file__).parents[2]
 NOT_OPERATORS = {
     "__init__", "op", "checks", "interpreter", "library", "registry", "row_plan", "joint", "partials", "rmsnorm_shared",
-    "rmsnorm_backward_wide", "softmax_parts",
+    "rmsnorm_backward_wide", "softmax_parts", "error_budget",
 }  # fmt: skip
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 
