@@ -31,13 +31,12 @@ def error_budget_table(measured: Sequence[Measured], caption: str = "") -> str:
         before = len(rows)
         rows += [_term_row(term) for term in found.terms]
         if found.smallest:
-            rows.append((f"an error that even a result of 0 may have in {found.dtype}", "", "", _size(found.smallest)))
+            rows.append(("allowed even where the result is 0", "", "", _size(found.smallest)))
         if not found.terms:
-            rows.append(("no rounding is allowed for: the result is exact", "", "", "0"))
+            rows.append(("no rounding: the result is exact", "", "", "0"))
         rows.append((_tolerance_words(each), "", "", _size(found.allows(_finite(each.expected)))))
-        at = f" (element {', '.join(map(str, each.at))})" if each.at else ""
-        plural = "element" if each.elements == 1 else "elements"
-        rows.append((f"worst error of {each.elements:,} {plural}{at}", "", "", _size(each.error)))
+        at = f"element {', '.join(map(str, each.at))}, of {each.elements:,}" if each.at else f"of {each.elements:,}"
+        rows.append((f"worst error: {at}", "", "", _size(each.error)))
         marked.append(len(rows))
         rows.append(("share of the budget used", "", "", _used(each)))
         groups.append((_heading(each), len(rows) - before))

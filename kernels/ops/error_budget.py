@@ -136,7 +136,7 @@ def budget(
         if around:
             terms.append(Term("operations around the sum", around, accumulate))
         if largest_exponent:
-            words = f"an argument of up to {largest_exponent:g} before an exponential, or as many more operations"
+            words = f"exponential of up to ±{largest_exponent:g}, or as many operations"
             terms.append(Term(words, largest_exponent, accumulate))
     return Budget(dtype, length, tuple(terms), SMALLEST[dtype])
 
