@@ -13,6 +13,7 @@ from kernels.figures.results import compile_table, result_table
 from kernels.figures.roofline import roofline
 from kernels.figures.stepper import stepper
 from kernels.figures.strides import view_figure
+from kernels.figures.trees import reduction_tree
 from kernels.figures.verdicts import verdict_list
 from kernels.figures.warps import request_figure, thread_table, timeline
 
@@ -41,6 +42,7 @@ __all__ = [
     "ownership_strip",
     "plan_table",
     "reason_table",
+    "reduction_tree",
     "request_figure",
     "result_table",
     "rewrite_list",

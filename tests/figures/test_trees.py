@@ -1,0 +1,74 @@
+"""A reduction drawn from a tree that ran: lanes, padding, who adds whom, what rounding took."""
+
+import re
+
+import pytest
+from test_figures import Reader
+
+from kernels.figures import reduction_tree
+from lessons_src.examples import sums
+
+FIVE = (3.0, 1.0, 4.0, 1.0, 5.0)
+CANCELLING = (1e8, 1.0, -1e8)
+
+
+def boxes(html):
+    """(x, y, whether it is padding) of every box."""
+    found = re.findall(r'<rect class="(kl-masked|kl-own)[^"]*"[^>]*? x="([\d.]+)" y="([\d.]+)"', html)
+    return [(float(x), float(y), name == "kl-masked") for name, x, y in found]
+
+
+def test_every_partial_result_has_a_box_and_padding_is_hatched():
+    levels = sums.halves(FIVE, 8)
+    html = reduction_tree(levels, 5)
+    assert len(boxes(html)) == 8 + 4 + 2 + 1
+    lanes = sorted({y for _, y, _ in boxes(html)})
+    assert len(lanes) == 4, "one row a level"
+    assert [padding for _, y, padding in boxes(html) if y == lanes[0]] == [False] * 5 + [True] * 3
+    assert not any(padding for _, y, padding in boxes(html) if y > lanes[0]), "padding met a value at once"
+    assert html.count("<path") == 2 * 7, "two parents for each of seven sums"
+
+
+def test_a_partial_result_of_padding_alone_is_padding():
+    html = reduction_tree(sums.neighbours(FIVE, 8), 5)
+    assert sum(padding for _, _, padding in boxes(html)) == 3 + 1
+    assert "lane 6 holds padding 0 from lanes 6 and 7" in html
+
+
+def test_the_text_says_what_the_picture_shows():
+    html = reduction_tree(sums.halves(FIVE, 8), 5, caption="Five of eight")
+    reader = Reader(html)
+    description = re.search(r"<desc[^>]*>(.*?)</desc>", html).group(1)
+    assert description.startswith("lanes: lane 0 holds 3, lane 1 holds 1,")
+    assert "lane 5 holds padding 0" in description
+    assert "level 1: lane 0 holds 8 from lanes 0 and 4" in description
+    assert description.endswith("level 3: lane 0 holds 14 from lanes 0 and 1")
+    assert "Five of eight" in reader.text
+
+
+def test_what_rounding_took_stands_at_the_sum_that_lost_it():
+    serial, tree = (reduction_tree(way(CANCELLING, 4), 3) for way in (sums.one_by_one, sums.halves))
+    assert "rounding lost 1" in serial and "−1 lost" in serial
+    assert "lost" not in tree
+
+
+def test_what_waits_is_a_line_and_no_box():
+    html = reduction_tree(sums.one_by_one(FIVE, 5), 5)
+    assert len(boxes(html)) == 5 + 4
+    assert len({x for x, y, _ in boxes(html) if y > min(y for _, y, _ in boxes(html))}) == 1, "all in the first lane"
+
+
+def test_a_value_that_counts_twice_or_never_is_refused():
+    lanes = sums.lanes_of((1.0, 2.0), 2)
+    with pytest.raises(ValueError, match="place 0 of level 0 is used 2 times"):
+        reduction_tree([lanes, [sums.add(lanes, 0, 0)]], 2)
+    with pytest.raises(ValueError, match="uses place 2; the level above has 2"):
+        reduction_tree([lanes, [sums.add(lanes, 0, 1), (0.0, (2,), 0.0)]], 2)
+    with pytest.raises(ValueError, match="5 lanes are said to hold values; the tree has 2"):
+        reduction_tree([lanes, [sums.add(lanes, 0, 1)]], 5)
+
+
+def test_the_same_tree_is_the_same_figure_and_another_is_not():
+    first, again, other = (reduction_tree(sums.halves(row, 8), 5) for row in (FIVE, FIVE, FIVE[::-1]))
+    assert first == again != other
+    assert not set(Reader(first).ids) & set(Reader(other).ids), "both may stand on one page"
