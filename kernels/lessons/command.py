@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kernels.lessons import check_command
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
@@ -131,6 +133,9 @@ def accept(
     # What was not chosen may still differ, and what cannot run here may be stale: neither is a refusal.
     harmless = {"stale", "missing"} | ({"drift", "new", "edited", "orphan"} if only else set())
     raise typer.Exit(1 if any(fault.kind not in harmless for fault in faults) else 0)
+
+
+check_command.add_to(app)
 
 
 @app.command("list")

@@ -1,4 +1,4 @@
-"""Labs 1 and 3: every part of the skeleton is there, every command works as written, and the exercises' checks see."""
+"""Labs 1 and 3: every part of the skeleton is there, and every command works as written."""
 
 import os
 import re
@@ -11,8 +11,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LABS = ("1-vector-add", "3-softmax")
-EXERCISES = ("grid_stride_add", "log_softmax")
-START, END = "    # --- fill in ---\n", "    # --- end ---\n"
 SECTIONS = (
     "What you will be able to explain",
     "Predict",
@@ -117,57 +115,3 @@ def test_the_first_program_reports_what_its_programs_wrote():
     assert "right in every element: True" in done.stdout
     refused = run(sys.executable, "lessons_src/examples/hello_triton.py", "--block", "100")
     assert refused.returncode == 2 and "power of two" in refused.stderr
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_starter_and_solution_differ_between_the_marks_and_nowhere_else(name):
-    starter, solution = (
-        (ROOT / "lessons_src" / folder / f"{name}.py").read_text(encoding="utf-8")
-        for folder in ("exercises", "solutions")
-    )
-    parts = [re.split(f"{re.escape(START)}|{re.escape(END)}", text) for text in (starter, solution)]
-    assert [len(part) for part in parts] == [3, 3]
-    assert parts[0][0] == parts[1][0] and parts[0][2] == parts[1][2]
-    assert parts[0][1] != parts[1][1]
-
-
-def check(name: str, tmp_path: Path, replace: dict[str, str] | None = None, folder: str = "solutions"):
-    text = (ROOT / "lessons_src" / folder / f"{name}.py").read_text(encoding="utf-8")
-    for old, new in (replace or {}).items():
-        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
-        text = text.replace(old, new)
-    path = tmp_path / f"{name}.py"
-    path.write_text(text, encoding="utf-8")
-    return run(sys.executable, str(path))
-
-
-@pytest.mark.triton
-@pytest.mark.parametrize("name", EXERCISES)
-def test_a_solution_passes_in_silence_and_the_starter_fails(name, tmp_path):
-    solved = check(name, tmp_path)
-    assert solved.returncode == 0 and "FAIL" not in solved.stdout and solved.stderr == "", solved.stdout + solved.stderr
-    begun = check(name, tmp_path, folder="exercises")
-    assert begun.returncode == 1 and "PASS" in begun.stdout and "FAIL" in begun.stdout, begun.stdout
-    assert begun.stderr == ""
-
-
-ADD, LOG = EXERCISES
-WRONG = (
-    (ADD, "tl.load(x_ptr + offsets, mask=mask)", "tl.load(x_ptr + offsets)", "reads x[1], which is out of bounds"),
-    (ADD, "total, mask=mask)", "total)", "writes out[1], which is out of bounds"),
-    (ADD, "tl.num_programs(0) * BLOCK", "BLOCK", "is written by program 0 and again by program 1"),
-    (ADD, "= tl.num_programs(0)", "= 2 * tl.num_programs(0)", "is never written"),
-    (ADD, "+ tl.load(y_ptr", "- tl.load(y_ptr", "x + y is"),
-    (LOG, 'other=float("-inf")', "other=0.0", "is right, by"),
-    (LOG, ', mask=mask, other=float("-inf")', "", "out of bounds"),
-    (LOG, "shifted = x - tl.max(x, axis=0)", "shifted = x", "is right, by"),
-    (LOG, "row * x_stride_m", "row * N", "out of bounds"),
-    (LOG, "tl.log(tl.sum(tl.exp(shifted), axis=0))", "tl.sum(tl.exp(shifted), axis=0)", "is right, by"),
-)
-
-
-@pytest.mark.triton
-@pytest.mark.parametrize(("name", "old", "new", "reason"), WRONG)
-def test_a_common_mistake_fails_for_its_own_reason(name, old, new, reason, tmp_path):
-    done = check(name, tmp_path, {old: new})
-    assert done.returncode == 1 and reason in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,118 @@
+"""Runs an answer's Triton launch under the trace, and ends the check with the first verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernels.exercises.expect import AROUND, seen
+from kernels.exercises.model import Failure, Strip
+
+if TYPE_CHECKING:
+    from kernels.trace.triton import TritonTrace
+
+
+def traced(
+    launch: Callable[[], object],
+    buffers: Mapping[str, Any],
+    outputs: Sequence[str],
+    *,
+    given: object = "",
+    cause: str = "",
+    hint: str = "",
+) -> TritonTrace:
+    """Run `launch()` interpreted and return its trace, unless an access in it is one that no right kernel makes.
+
+    buffers: the tensors it works on, by name. outputs: those of them that must be written whole, each element once;
+    fill them with NaN first. An input that the launch changed ends the check as well, and so does a launch in which no
+    kernel ran. KeyError where an output is no buffer; what the launch raises passes through.
+    """
+    from kernels.trace.triton import trace_triton
+    from kernels.trace.values import changed_inputs
+
+    buffers = dict(buffers)
+    missing = [name for name in outputs if name not in buffers]
+    if missing:
+        raise KeyError(f"outputs names {missing[0]!r}; the buffers are {', '.join(buffers) or 'none'}")
+    before = {name: tensor.detach().clone() for name, tensor in buffers.items() if name not in outputs}
+    trace = trace_triton(launch, buffers)
+    if not trace.launches:
+        sentence = "No Triton kernel was launched."
+        why = "the launcher computes the result without its kernel, or returns before it launches"
+        seen.end(Failure(sentence, kind="no-launch", given=str(given or ""), cause=cause or why, hint=hint))
+    seen.compared += len(trace)
+    found = trace.faults(outputs=list(outputs))
+    for name, tensor in before.items():
+        found += changed_inputs(trace, name, tensor, buffers[name])
+    if found:
+        seen.end(failure_of(trace, found[0], given=str(given or ""), cause=cause, hint=hint))
+    return trace
+
+
+def failure_of(trace: Any, fault: Any, *, given: str = "", cause: str = "", hint: str = "") -> Failure:
+    """A verdict of the trace as the failure of a check, with the owners of the elements around it."""
+    from kernels.trace.faults import VERDICTS, shown_place
+
+    place = shown_place(fault.file, fault.line) if fault.file else ""
+    sentence = fault.sentence.partition(" Likely cause:")[0].replace(f" Line: {place}.", "")
+    known = any(buffer.name == fault.buffer for buffer in trace.buffers)
+    mask = fault.mask
+    if mask and fault.masked is False:
+        mask = "none: the access has no mask"
+    elif mask and fault.masked:
+        mask = f"{mask}: the access has a mask, and it {'lets this element through' if mask == 'on' else 'stops it'}"
+    got = VERDICTS.get(fault.kind, "")
+    return Failure(
+        sentence,
+        kind=fault.kind,
+        given=given,
+        at=_place(trace, fault) if known else "",
+        expected="each output element written once, nothing else touched",
+        got=f"{fault.kind}: {got}" if got else fault.kind,
+        owner=fault.who or ("nobody" if fault.kind == "unwritten" else ""),
+        mask=mask,
+        cause=cause or fault.cause,
+        hint=hint,
+        place=place,
+        explanation=fault.explanation,
+        drawing=_owners(trace, fault) if known else None,
+    )
+
+
+def _place(trace: Any, fault: Any) -> str:
+    buffer = trace.buffer(fault.buffer)
+    index = buffer.index(fault.element)
+    if index is None and len(buffer.shape) != 1:
+        return f"item {fault.element} of {buffer.name}"
+    return buffer.text(fault.element)
+
+
+def _owners(trace: Any, fault: Any) -> Strip:
+    """Who touches the elements around the bad one: the programs, `outside` where the buffer has no such element."""
+    import numpy as np
+
+    buffer, rows = trace.buffer(fault.buffer), trace.select(buffer=fault.buffer, active=True).expanded()
+    near = [fault.element + step for step in range(-AROUND, AROUND + 1)]
+    if fault.element < buffer.extent:
+        near = [element for element in near if element >= min(0, fault.element)]
+    kinds = ("read", "written") if fault.mask != "off" else ("written",)
+    lines: list[tuple[str, tuple[str, ...]]] = [("element", tuple(map(str, near)))]
+    held = buffer.holds(np.array(near))
+    if not held.all():
+        lines.append(("lies", tuple("inside" if inside else "outside" for inside in held.tolist())))
+    heads = len(lines)
+    for kind in kinds:
+        what = rows.columns["what"]
+        chosen = rows.rows(what == 0 if kind == "read" else what != 0)
+        if len(chosen) or kind == "written":
+            lines.append((f"{kind} by", tuple(_who(chosen, element) for element in near)))
+    if all(cell == "-" for _, cells in lines[heads:] for cell in cells) and heads > 1:
+        lines = lines[:heads]
+    return Strip(tuple(lines), near.index(fault.element))
+
+
+def _who(rows: Any, element: int) -> str:
+    import numpy as np
+
+    mine = np.unique(rows.columns["block"][rows.columns["element"] == element]).tolist()
+    return "-" if not mine else ",".join(f"p{number}" for number in mine[:3]) + ("…" if len(mine) > 3 else "")

@@ -1,0 +1,284 @@
+"""A warm process: it imports what an exercise needs once, and forks a child for every check of every answer.
+
+    python -m kernels.exercises.warm triton
+
+Jobs come on standard input, one JSON document a line; results go to standard output in the same way. A child has a
+session, a time limit, a memory limit and an output limit of its own. What it leaves running is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import secrets
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from kernels.exercises import worker
+from kernels.exercises.model import FAIL, PASS, SECONDS, CheckResult, Failure
+
+HEAVY = {"cpu": (), "triton": ("numpy", "torch", "triton", "triton.language"), "gpu": ("torch", "triton")}
+OUTPUT_LIMIT = 16_384  # bytes of an answer's output that are kept
+MEMORY_LIMIT = 1 << 30  # bytes that a check may use beside what the warm process has
+FILE_LIMIT = 64 << 20  # bytes of a file that a check may write
+CHECKS_SECONDS = 60.0  # for loading a check file, which is ours
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def main(needs: str) -> None:
+    """Serve jobs until standard input ends."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    jobs = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    null = os.open(os.devnull, os.O_RDWR)
+    for target in (0, 1):
+        os.dup2(null, target)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _say(out, _warmed(needs))
+    for line in iter(jobs.readline, ""):
+        job = json.loads(line)
+        number, titles = 0, [""]
+        while number < len(titles):
+            result, titles = _watched(job, number, titles, (out.fileno(), jobs.fileno()))
+            _say(out, {"result": result, "titles": titles})
+            number += 1
+            if result["status"] == worker.BROKEN or _is_decided(job, result):
+                break
+        _say(out, {"end": True})
+
+
+def _is_decided(job: dict[str, Any], result: dict[str, Any]) -> bool:
+    """Whether the one who asks wants no more: after the first failure once a check has passed."""
+    job.setdefault("statuses", []).append(result["status"])
+    return bool(job.get("brief")) and PASS in job["statuses"] and set(job["statuses"]) != {PASS}
+
+
+def _warmed(needs: str) -> dict[str, Any]:
+    try:
+        for name in HEAVY[needs]:
+            importlib.import_module(name)
+        if needs == "triton":
+            from kernels.ops.interpreter import behave_like_a_gpu
+
+            behave_like_a_gpu()
+            for name in ("kernels.trace.triton", "kernels.trace.faults", "kernels.trace.order", "kernels.trace.races"):
+                importlib.import_module(name)
+    except Exception as error:
+        return {"ready": False, "reason": f"{type(error).__name__}: {error}"}
+    return {"ready": True}
+
+
+def _watched(job: dict[str, Any], number: int, titles: list[str], ours: tuple[int, ...]) -> tuple[dict, list[str]]:
+    """Fork a child for one check, and follow it to its end, or to its limit."""
+    token = secrets.token_hex(16)
+    (from_child, report), (from_output, output) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        for descriptor in (*ours, from_child, from_output):
+            os.close(descriptor)
+        _child(job, number, report, output, token)
+    os.close(report)
+    os.close(output)
+    followed = _Followed(child, token, titles, SECONDS.get(job.get("needs", "cpu"), 10.0))
+    try:
+        followed.follow(from_child, from_output)
+    finally:
+        os.close(from_child)
+        os.close(from_output)
+        _kill_all(child)
+    return followed.result(number, job), followed.titles
+
+
+class _Followed:
+    """What is known of a child while it runs."""
+
+    def __init__(self, child: int, token: str, titles: list[str], seconds: float) -> None:
+        self.child, self.token, self.titles = child, token.encode(), titles
+        self.phase, self.limit, self.limited = "checks", seconds, False
+        self.deadline = time.monotonic() + CHECKS_SECONDS
+        self.output, self.written, self.told = b"", 0, None
+        self.status: int | None = None
+        self.pending = b""
+
+    def follow(self, reports: int, output: int) -> None:
+        """Read both pipes until the child has ended or its time is up, even where others hold the pipes open."""
+        while self.status is None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                self.limited = True
+                _kill_group(self.child)
+                self.status = os.waitpid(self.child, 0)[1]
+                break
+            ready, _, _ = select.select([reports, output], [], [], min(left, 0.02))
+            self._read(ready, reports, output)
+            done, status = os.waitpid(self.child, os.WNOHANG)
+            if done:
+                self.status = status
+        for _ in range(64):  # what is in the pipes still
+            ready, _, _ = select.select([reports, output], [], [], 0)
+            if not self._read(ready, reports, output):
+                break
+
+    def _read(self, ready: list[int], reports: int, output: int) -> bool:
+        some = False
+        for descriptor in ready:
+            data = os.read(descriptor, 1 << 16)
+            some = some or bool(data)
+            if descriptor == output:
+                self.written += len(data)
+                self.output += data[: max(0, OUTPUT_LIMIT - len(self.output))]
+            else:
+                self._hear(data)
+        if ready and not some:
+            time.sleep(0.002)  # both ends are closed, the child is about to end
+        return some
+
+    def _hear(self, data: bytes) -> None:
+        *lines, self.pending = (self.pending + data).split(b"\n")
+        self.pending = self.pending[-(1 << 20) :]
+        for line in lines:
+            token, _, document = line.partition(b" ")
+            if token != self.token:
+                continue  # an answer that writes to whatever is open
+            message = json.loads(document)
+            if "phase" in message:
+                self.phase = message["phase"]
+                if "titles" in message:
+                    self.titles, self.limit = message["titles"], message["seconds"]
+                    self.deadline = time.monotonic() + self.limit
+            elif self.told is None:
+                self.told = message["result"]
+
+    def result(self, number: int, job: dict[str, Any]) -> dict[str, Any]:
+        """What the child told, or what its silence means."""
+        text = self.output.decode("utf-8", "replace")
+        if self.written > len(self.output):
+            text += f"\n[cut: {self.written:,} bytes were written, {len(self.output):,} are kept]"
+        if self.told is not None and not self.limited:
+            return {**self.told, "output": text}
+        title = self.titles[number] if number < len(self.titles) else ""
+        during = "while the file was loaded" if self.phase == "answer" else "in this check"
+        if self.phase == "checks":
+            name = f"lessons_src/checks/{job['exercise']}.py"
+            failure = Failure(f"{name} {_ending(self.status)} before the answer was loaded", kind="checks")
+            return {**worker._sent(CheckResult(title, worker.BROKEN, failure)), "output": text}
+        if self.limited:
+            why = "a loop that never ends: its condition never becomes false, or its step is 0"
+            sentence = f"The answer was stopped {during}: it took more than the limit of {self.limit:g} s."
+            failure = Failure(sentence, kind="too-long", cause=why)
+        else:
+            sentence = f"The answer {_ending(self.status)} {during}, before the check was through."
+            failure = Failure(sentence, kind="ended", cause=_ending_cause(self.status))
+        return {**worker._sent(CheckResult(title, FAIL, failure)), "output": text}
+
+
+def _child(job: dict[str, Any], number: int, report: int, output: int, token: str) -> None:
+    """Become the process of one check. Does not return."""
+    status = 80
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            stream = open(descriptor, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+        _limit()
+        sys.path[:0] = [job["root"]] if job["root"] not in sys.path else []
+        worker.look(job, number, worker.teller(report, token))
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _limit() -> None:
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
+        used = 0
+        with contextlib.suppress(OSError, IndexError):
+            status = Path("/proc/self/status").read_text(encoding="utf-8")
+            used = int(status.split("VmData:")[1].split()[0]) << 10
+        limit = used + MEMORY_LIMIT
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(option, value)
+
+
+def _kill_group(child: int) -> None:
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(child, signal.SIGKILL)
+
+
+def _kill_all(child: int) -> None:
+    """Kill what the check left running: its group, and whatever has become a child of this process."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    for _ in range(50):
+        left = _children()
+        for each in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not left:
+            return
+        time.sleep(0.002)
+
+
+def _children() -> list[int]:
+    """The processes whose parent this one is (Linux tells; elsewhere none are found)."""
+    try:
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    return [int(each) for each in listed.split()]
+
+
+def _ending(status: int | None) -> str:
+    code = os.waitstatus_to_exitcode(status) if status is not None else 0
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-code).name}"
+    if code == 81:
+        return "closed the pipe on which its check reports"
+    return f"ended its process with status {code}"
+
+
+def _ending_cause(status: int | None) -> str:
+    code = os.waitstatus_to_exitcode(status) if status is not None else 0
+    if code == -signal.SIGSEGV:
+        return "memory that is not there was touched (ctypes), or a recursion is deeper than the stack"
+    if code == -signal.SIGKILL:
+        return "it was killed, perhaps because the machine ran out of memory"
+    return "os._exit or a signal in the answer" if code <= 0 else "os._exit in the answer, or a library that gave up"
+
+
+def _say(out, message: dict[str, Any]) -> None:
+    out.write(json.dumps(message) + "\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "cpu")

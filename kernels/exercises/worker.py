@@ -1,0 +1,289 @@
+"""The process in which one check looks at one answer. It is forked for that check alone, and ends with it.
+
+What happens is told on a pipe, one JSON document a line, each behind a token that the answer does not know: whatever
+else an answer writes there is not read. A process that ends without its last line has not passed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import json
+import linecache
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from kernels.exercises import library
+from kernels.exercises.expect import CheckFailed, filled, seen, shown
+from kernels.exercises.marks import names
+from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO, Check, CheckResult, Exercise, Failure
+
+BROKEN = "BROKEN"  # the check file itself does not work
+_FRAMES = 12
+
+
+def look(job: dict[str, Any], number: int, tell: Callable[[dict[str, Any]], None]) -> None:
+    """Run check `number` of the job's exercise on the job's answer, and tell what came of it.
+
+    job: `exercise`, `root`, `text` and `file` (the absolute path that the answer's code belongs to).
+    """
+    began, owner = time.perf_counter(), os.getpid()
+    files = library.Files(job["exercise"], Path(job["root"]))
+    try:
+        module = library.module_of(files)
+        exercise = module.EXERCISE
+        check = exercise.checks[number]
+    except BaseException as error:
+        told = "".join(traceback.format_exception(error, limit=-_FRAMES))
+        sentence = f"{files.shown(files.checks)} cannot be used: {_last(error)}"
+        tell({"result": _sent(CheckResult("", BROKEN, Failure(sentence, kind="checks", traceback=told)))})
+        return
+    tell({"phase": "answer", "titles": [each.title for each in exercise.checks], "seconds": check.seconds})
+    held, wanted = _Held(module), _names(files)
+    reading = _reading_is_noted(files)
+    status, failure, answer = _load(job, files, wanted, lambda: tell({"phase": "check", "title": check.title}))
+    if answer is not None:
+        status, failure = _ask(check, answer, job["file"], str(files.checks))
+    if os.getpid() != owner:  # an answer that forked returns here twice
+        os._exit(0)
+    if changed := held.changed():
+        sentence = f"The answer changed {changed}, which the checks stand on; nothing they say of it can be believed."
+        status, failure = FAIL, Failure(sentence, kind="tampered", cause="the name was assigned to, or patched")
+    elif reading and not job.get("solution"):
+        sentence = f"The answer reads {reading[0]}; an answer stands on its own."
+        status, failure = FAIL, Failure(sentence, kind="reads-solution")
+    elif status == PASS and not seen.compared:
+        sentence = "The check ended without comparing anything, so it has not passed."
+        why = "the answer returned nothing to look at: a count of 0, an empty list"
+        status, failure = FAIL, Failure(sentence, kind="vacuous", cause=why)
+    if failure is not None and status == FAIL:
+        failure = filled(failure, cause=check.cause, hint=check.hint, anchor=check.anchor)
+    elapsed = time.perf_counter() - began
+    tell({"result": _sent(CheckResult(check.title, status, failure, seen.compared, elapsed))})
+
+
+def _sent(result: CheckResult) -> dict[str, Any]:
+    failure = result.failure.as_json() if result.failure else None
+    return {**result.__dict__, "failure": failure}
+
+
+def _load(job: dict[str, Any], files: library.Files, wanted: list[str], loaded: Callable[[], None]):
+    """The answer as a module of its own; else a status and the reason."""
+    file, text, name = job["file"], job["text"], f"{library.EXERCISES.replace('/', '.')}.{job['exercise']}"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # Triton and tracebacks read here
+    module = ModuleType(name)
+    module.__file__ = file
+    sys.modules[name] = module
+    short = files.shown(Path(file))
+    try:
+        code = compile(text, file, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        where = f"{short}:{line}" if error.filename == file else short
+        pointed = (error.text or "").rstrip()
+        return LOAD_ERROR, Failure(f"{where}: {error.msg}", kind="syntax", place=where, got=pointed.strip()), None
+    except BaseException as error:
+        if _todo(error, file):
+            return TODO, Failure(_last(error), kind="todo", place=_where(error, file, files)), None
+        return LOAD_ERROR, _unloaded(error, file, files), None
+    for missing in wanted:
+        if not hasattr(module, missing):
+            sentence = f"{short} defines no `{missing}`, which the checks use; was it renamed or removed?"
+            return LOAD_ERROR, Failure(sentence, kind="missing", place=f"{short}:1"), None
+    loaded()
+    return PASS, None, module
+
+
+def _names(files: library.Files) -> list[str]:
+    """What of the solution's own names the check file mentions: an answer has these; its other names are its own."""
+    with contextlib.suppress(OSError, SyntaxError):
+        checks = files.checks.read_text(encoding="utf-8")
+        return [name for name in names(files.solution.read_text(encoding="utf-8")) if f"answer.{name}" in checks]
+    return []
+
+
+def _unloaded(error: BaseException, file: str, files: library.Files) -> Failure:
+    where = _where(error, file, files)
+    if isinstance(error, SystemExit):
+        sentence = f"{where}: the file calls sys.exit({error.code!r}) while it is loaded; it only defines functions"
+    elif isinstance(error, RecursionError):
+        sentence = f"{where}: RecursionError: a function calls itself without an end"
+    else:
+        sentence = f"{where}: {_last(error)}"
+    told = "".join(traceback.format_exception(error, limit=-_FRAMES))
+    return Failure(sentence, kind="load", place=where, traceback=told)
+
+
+def _ask(check: Check, answer: ModuleType, file: str, checks: str) -> tuple[str, Failure | None]:
+    """Run the check. A failure that the answer caught on its way still counts."""
+    try:
+        check.run(answer)
+    except CheckFailed as error:
+        return FAIL, seen.failure or error.failure
+    except BaseException as error:
+        if seen.failure is not None:
+            return FAIL, seen.failure
+        if _todo(error, file):
+            return TODO, Failure(_last(_root(error)), kind="todo")
+        return _raised(error, answer, file, checks)
+    return (PASS, None) if seen.failure is None else (FAIL, seen.failure)
+
+
+def _raised(error: BaseException, answer: ModuleType, file: str, checks: str) -> tuple[str, Failure]:
+    if isinstance(error, AttributeError) and error.obj is answer:
+        sentence = f"{Path(file).name} defines no `{error.name}`, which the check uses"
+        return LOAD_ERROR, Failure(sentence, kind="missing", place=f"{Path(file).name}:1")
+    cause = _root(error)
+    told = "".join(traceback.format_exception(error, limit=-_FRAMES))
+    line = _line(cause, file) or _line(error, file)
+    place = f"{Path(file).name}:{line}" if line else ""
+    code = linecache.getline(file, line).strip() if line else ""
+    why = ""
+    if isinstance(cause, SystemExit):
+        sentence = f"The answer calls sys.exit({cause.code!r}). A function that is asked ends with `return`."
+    elif isinstance(cause, RecursionError):
+        sentence, why = "The answer calls itself without an end (RecursionError).", "a recursion without its last case"
+    elif isinstance(cause, MemoryError):
+        sentence, why = "The answer asks for more memory than a check may use (MemoryError).", "a list that never ends"
+    elif isinstance(cause, EOFError) and not line:
+        sentence = "The answer reads its input (EOFError); a check gives it none."
+    elif line:
+        sentence = f"The answer raises {_last(cause)}"
+    else:
+        sentence = f"The check cannot use what the answer gave: {_last(cause)}"
+    given = _locals(error, checks)
+    failure = Failure(
+        sentence, kind="raised", given=given, at=place, got=code, cause=why, place=place, traceback=told
+    )  # fmt: skip
+    return FAIL, failure
+
+
+def _root(error: BaseException) -> BaseException:
+    """What was raised first: Triton's interpreter raises an error of its own from it."""
+    found = error
+    for _ in range(_FRAMES):
+        if found.__cause__ is None or isinstance(found.__cause__, CheckFailed):
+            return found
+        found = found.__cause__
+    return found
+
+
+def _todo(error: BaseException, file: str) -> bool:
+    """Whether it is the NotImplementedError of a region that is not filled in, and not one of a library."""
+    root = _root(error)
+    return isinstance(root, NotImplementedError) and _frames(root)[-1:] == [file]
+
+
+def _frames(error: BaseException) -> list[str]:
+    return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def _line(error: BaseException, file: str) -> int:
+    """The innermost line of the answer in a traceback, 0 where it has none."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return (lines[-1] or 0) if lines else 0
+
+
+def _where(error: BaseException, file: str, files: library.Files) -> str:
+    return f"{files.shown(Path(file))}:{_line(error, file) or 1}"
+
+
+def _last(error: BaseException) -> str:
+    """`ValueError: no such shape`, cut where it is long."""
+    text = " ".join(traceback.format_exception_only(error)[-1].split())
+    return text if len(text) <= 300 else text[:299] + "…"
+
+
+def _locals(error: BaseException, checks: str) -> str:
+    """The plain variables of the check where it called the answer: `n = 257, block = 256`."""
+    found: dict[str, object] = {}
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == checks:
+            found = dict(step.tb_frame.f_locals)
+        step = step.tb_next
+    plain = {
+        name: value
+        for name, value in found.items()
+        if not name.startswith("_")
+        and (type(value) in (int, float, str, bool) or (type(value) in (list, tuple) and len(value) <= 8))
+    }
+    return ", ".join(f"{name} = {shown(value, 60)}" for name, value in list(plain.items())[:6])
+
+
+class _Held:
+    """The names that a check stands on, as they were before the answer was loaded."""
+
+    _OTHERS = ("math", "random", "statistics", "torch", "numpy", "json", "itertools")
+
+    def __init__(self, checks: ModuleType) -> None:
+        self._places = list(self._all(checks))
+        self._before = [self._look(place) for _, place in self._places]
+
+    def _all(self, checks: ModuleType) -> Iterator[tuple[str, Any]]:
+        own = ("kernels.exercises", "kernels.trace", "kernels.ops", "kernels.sources")
+        for name, module in list(sys.modules.items()):
+            if name.startswith(own) or name in self._OTHERS:
+                yield name, module
+                if name.startswith("kernels."):
+                    yield from ((f"{name}.{key}", each) for key, each in vars(module).items() if isinstance(each, type))
+        yield "builtins", builtins
+        yield library.CHECKS, checks
+
+    @staticmethod
+    def _look(place: Any) -> dict[str, tuple[Any, Any]]:
+        kept = (FunctionType, BuiltinFunctionType, type, staticmethod, classmethod, property)
+        return {
+            key: (value, getattr(value, "__code__", None))
+            for key, value in list(vars(place).items())
+            if isinstance(value, kept) or value is seen or isinstance(value, Exercise)
+        }
+
+    def changed(self) -> str:
+        """The first of the names that is not what it was, "" where all are."""
+        for (name, place), before in zip(self._places, self._before, strict=True):
+            now = vars(place)
+            for key, (value, code) in before.items():
+                if now.get(key) is not value or getattr(value, "__code__", None) is not code:
+                    return f"{name}.{key}"
+        return ""
+
+
+def _reading_is_noted(files: library.Files) -> list[str]:
+    """A list to which every solution's file is added that is opened from now on. (An audit hook stays for good.)"""
+    noted: list[str] = []
+    folder = str(files.solution.parent) + os.sep
+
+    def hear(event: str, arguments: tuple) -> None:
+        if event == "open":
+            with contextlib.suppress(Exception):
+                path = os.path.abspath(os.fsdecode(arguments[0]))  # noqa: PTH100 (called for every open)
+                if path.startswith(folder):
+                    noted.append(files.shown(Path(path)))
+
+    sys.addaudithook(hear)
+    return noted
+
+
+def teller(descriptor: int, token: str) -> Callable[[dict[str, Any]], None]:
+    """What writes a message to the pipe; the process ends with 81 where the answer has closed it."""
+    getpid, owner, write, leave, dumps = os.getpid, os.getpid(), os.write, os._exit, json.dumps
+
+    def tell(message: dict[str, Any]) -> None:
+        if getpid() != owner:
+            leave(0)
+        data = f"\n{token} {dumps(message)}\n".encode("utf-8", "backslashreplace")
+        try:
+            while data:
+                data = data[write(descriptor, data) :]
+        except OSError:
+            leave(81)
+
+    return tell
