@@ -13,6 +13,7 @@ from kernels.figures.results import compile_table, result_table
 from kernels.figures.roofline import roofline
 from kernels.figures.stepper import stepper
 from kernels.figures.strides import view_figure
+from kernels.figures.tiles import tile_walk
 from kernels.figures.trees import reduction_tree
 from kernels.figures.verdicts import verdict_list
 from kernels.figures.warps import request_figure, thread_table, timeline
@@ -49,6 +50,7 @@ __all__ = [
     "roofline",
     "stepper",
     "thread_table",
+    "tile_walk",
     "timeline",
     "verdict_list",
     "verdict_summary",
