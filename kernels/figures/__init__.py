@@ -2,6 +2,7 @@
 
 from kernels.figures.banks import bank_figure, bank_tile
 from kernels.figures.charts import bar_chart, line_chart
+from kernels.figures.choice import case_table, choice_table, enough_chart, score_table
 from kernels.figures.divergence import divergence_figure
 from kernels.figures.error_budget import error_budget_chart, error_budget_table
 from kernels.figures.ground_truth import access_table, counter_table, reason_table
@@ -26,12 +27,15 @@ __all__ = [
     "bank_figure",
     "bank_tile",
     "bar_chart",
+    "case_table",
+    "choice_table",
     "comparison_table",
     "compile_table",
     "contract_table",
     "counter_table",
     "data_table",
     "divergence_figure",
+    "enough_chart",
     "error_budget_chart",
     "error_budget_table",
     "figure",
@@ -48,6 +52,7 @@ __all__ = [
     "result_table",
     "rewrite_list",
     "roofline",
+    "score_table",
     "stepper",
     "thread_table",
     "tile_walk",

@@ -10,9 +10,19 @@ mentions. A helper, a constant or a type that it mentions is. Everything is read
 """
 
 from kernels.sources.closure import Sources, project_root
+from kernels.sources.counting import code_lines, lines_reached
 from kernels.sources.snippet import Snippet, source_of
 
-__all__ = ["Snippet", "Sources", "explain", "fingerprint", "project_root", "source_of"]
+__all__ = [
+    "Snippet",
+    "Sources",
+    "code_lines",
+    "explain",
+    "fingerprint",
+    "lines_reached",
+    "project_root",
+    "source_of",
+]
 
 
 def fingerprint(reference: str) -> str:
