@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kernels.lessons import check_command
+from kernels.lessons import check_command, scratch_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -265,6 +265,9 @@ def trace(
     _out.print("\n".join([first, *words[1:], *tracing.judged(traced)]), markup=False)
     _out.print(f"figures: {path}", markup=False)
     raise typer.Exit(1 if traced.trace.faults() else 0)
+
+
+scratch_command.add_to(app)
 
 
 def _open(config_file: str | None):

@@ -73,7 +73,7 @@ class Engine:
         self.machine = machine.Machine()
         self.runs = RunStore(root / ".lessons" / "runs", stamp=f"{_own_digest()} {text_digest(settings)}")
         self.commit = machine.commit(root)
-        self._new_markdown = new_markdown
+        self.new_markdown = new_markdown
         self._runner = Runner(root, jobs)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Engine:
             blocks = [Block(**{**each, **_tuples(each)}) for each in noted["blocks"]]
             inlines = [Inline(**each) for each in noted["inlines"]]
             return PageScan(source, blocks, inlines, noted["includes"])
-        scan = scan_page(source, self._new_markdown)
+        scan = scan_page(source, self.new_markdown)
         if not scan.faults:
             noted = {
                 "key": key,

@@ -160,6 +160,7 @@ def commit(root: Path) -> str:
         changed = subprocess.run(
             [
                 "git",
+                "--no-optional-locks",  # the index is not ours to refresh
                 "status",
                 "--porcelain",
                 "--untracked-files=no",

@@ -22,11 +22,11 @@ from mkdocs.utils import meta as front_matter
 from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
 from kernels.lessons.explained import linked
-from kernels.lessons.model import Fault, PageSource
+from kernels.lessons.model import Fault, PageScan, PageSource
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
 from kernels.lessons.report import describe, summary
-from kernels.lessons.scan import annotate_known, rendered_unseen
+from kernels.lessons.scan import annotate_known, rendered_unseen, scan_page
 from kernels.lessons.staging import Staging
 from kernels.lessons.store import text_digest
 
@@ -239,11 +239,18 @@ def page_sources(files) -> list[PageSource]:
     found = []
     for file in files.documentation_pages():
         if file.src_uri.endswith(".md") and file.abs_src_path:
-            text = file.content_string
-            body, _ = front_matter.get_data(text)
-            offset = text.count("\n") - body.count("\n")
-            found.append(PageSource(file.src_uri, Path(file.abs_src_path), body, offset, text_digest(text)))
+            found.append(_page_source(file.src_uri, Path(file.abs_src_path), file.content_string))
     return sorted(found, key=lambda source: source.name)
+
+
+def _page_source(name: str, path: Path, text: str) -> PageSource:
+    body, _ = front_matter.get_data(text)
+    return PageSource(name, path, body, text.count("\n") - body.count("\n"), text_digest(text))
+
+
+def scan_text(engine: Engine, name: str, text: str) -> PageScan:
+    """What a page of this text would ask to be run: a page as it was, say. `name` is its path below docs/."""
+    return scan_page(_page_source(name, engine.root / name, text), engine.new_markdown)
 
 
 def open_project(config_file: str | None = None) -> tuple[Engine, list[PageSource], str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from html import escape
 from pathlib import Path
-from textwrap import indent
 
 from kernels.lessons.model import Block, Fault, Outcome, PageOutcome
+from kernels.lessons.program import program_of
 from kernels.lessons.store import RunStore
 
 _EVIDENCE = {
@@ -99,19 +99,7 @@ class PageRenderer:
 
     def runnable(self, block: Block) -> str:
         """The block as a program of its own: its session's earlier code first."""
-        same = [
-            b
-            for b in self.outcome.scan.blocks
-            if (b.session, b.compiled, b.language) == (block.session, block.compiled, block.language)
-            and b.line <= block.line
-        ]
-        code = "\n\n".join(each.code if each is block else _gone_through(each) for each in same) + "\n"
-        if block.language == "bash":
-            return "set -euo pipefail\n" + code
-        head = f"# {self._source.name}, block {block.id}\n"
-        if any("triton" in each.needs for each in same):
-            head += 'import os; os.environ["TRITON_INTERPRET"] = "1"  # Triton without a GPU\n'
-        return head + code
+        return program_of(self.outcome.scan, block)
 
     def _bar(self, outcome: Outcome) -> str:
         block = outcome.block
@@ -158,13 +146,3 @@ class PageRenderer:
         text = self.outcome.outcomes[block.id].output.text
         header = self._source.body.split("\n")[block.line - 1].strip()
         return hashlib.sha256("\0".join([header, block.code, text]).encode()).hexdigest()[:16]
-
-
-def _gone_through(block: Block) -> str:
-    """An earlier block in a program: where it raises on purpose, the program says so and goes on, as the page did."""
-    if not block.raises:
-        return block.code
-    return f"""try:
-{indent(block.code, "    ")}
-except Exception as error:
-    print(type(error).__name__, "on purpose:", error)"""

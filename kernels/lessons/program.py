@@ -1,0 +1,45 @@
+"""A block of a page as a program of its own: what a reader copies, and what a scratch branch begins with."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+from kernels.lessons.model import Block, PageScan
+
+INTERPRETED = 'import os; os.environ["TRITON_INTERPRET"] = "1"  # Triton without a GPU\n'
+
+
+def program_of(scan: PageScan, block: Block, mark: str = "") -> str:
+    """The block as a program that runs as it is: its session's earlier code first.
+
+    mark: a comment to stand above the block itself.
+    """
+    same = before_and(scan, block)
+    marked = f"{mark}\n{block.code}" if mark and len(same) > 1 else block.code
+    code = "\n\n".join(marked if each is block else _gone_through(each) for each in same) + "\n"
+    if block.language == "bash":
+        return "set -euo pipefail\n" + code
+    head = f"# {scan.source.name}, block {block.id}\n"
+    if any("triton" in each.needs for each in same):
+        head += INTERPRETED
+    return head + code
+
+
+def before_and(scan: PageScan, block: Block) -> list[Block]:
+    """The blocks of the same language whose code the block builds on, in order, and the block itself."""
+    return [
+        b
+        for b in scan.blocks
+        if (b.session, b.compiled, b.language) == (block.session, block.compiled, block.language)
+        and b.line <= block.line
+    ]
+
+
+def _gone_through(block: Block) -> str:
+    """An earlier block in a program: where it raises on purpose, the program says so and goes on, as the page did."""
+    if not block.raises:
+        return block.code
+    return f"""try:
+{indent(block.code, "    ")}
+except Exception as error:
+    print(type(error).__name__, "on purpose:", error)"""
