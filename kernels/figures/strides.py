@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kernels.figures.html import figure, number, owner_class, place, scroll, svg, text
 
-CELL, BOX, LEFT = 30, 24, 66  # pixels: the width of a cell, the height of its box, where the boxes begin
+CELL, BOX, LEFT = 30, 24, 60  # pixels: the width of a cell, the height of its box, where the boxes begin
 LINE = BOX + 20  # a line of storage: the cells' numbers, and below them the boxes
 MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 16, 24, 256
 
@@ -62,7 +62,7 @@ def view_figure(
             holders.setdefault(cell, []).append((row, column))
 
     sheet = _Sheet()
-    sheet.say(LEFT, 12, f"{label}: each element, and the number of its cell")
+    sheet.say(LEFT, 12, f"{label}: elements, with their cells")
     for column in range(len(grid[0]) if grid else 0):
         sheet.soft.append((LEFT + (column + 0.5) * CELL, 30, column))
     top = 36
@@ -72,7 +72,7 @@ def view_figure(
         for column, cell in enumerate(found):
             sheet.box(LEFT + column * CELL, y, owner_class(row), cell)
     bottom = top + len(grid) * BOX + 30
-    sheet.say(LEFT, bottom, "the storage: each cell, and its element")
+    sheet.say(LEFT, bottom, "the storage: cells, with their elements")
     for first in range(0, size, line):
         y = bottom + 8 + first // line * LINE
         sheet.names.append((LEFT - 8, y + 14 + 16, f"cell {first} →"))
@@ -82,8 +82,8 @@ def view_figure(
             here = holders.get(cell, [])
             words = f"×{len(here)}" if len(here) > 1 else _element(*here[0], len(shape)) if here else ""
             sheet.box(x, y + 14, owner_class(here[0][0]) if here else "kl-none", words)
-    across = max(min(size, line), len(grid[0]) if grid else 0, 11)
-    dimensions = LEFT + across * CELL + 8, bottom + 8 + -(-size // line) * LINE
+    across = max(min(size, line), len(grid[0]) if grid else 0)
+    dimensions = LEFT + max(across * CELL, 6 * len(label) + 150, 220) + 8, bottom + 8 + -(-size // line) * LINE
 
     title = f"Where the elements of {label} lie"
     described = [f"row {row}: cells {', '.join(map(str, found))}" for row, found in enumerate(grid)]
