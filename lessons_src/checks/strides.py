@@ -1,6 +1,7 @@
 """What is looked at in the exercise of Lesson 2."""
 
 from kernels.exercises import Exercise, Memory, equal, fail
+from kernels.exercises.model import Strip
 
 EXERCISE = Exercise(
     lesson="lessons/2-strides.md#exercise",
@@ -40,6 +41,24 @@ def look_at(answer, view, expected, given):
         equal(getattr(view, part), expected[part], given=f"{part} of {given}")
 
 
+def stays_inside(answer, memory, verb, accesses, view, given):
+    """End the check at the first access to a cell that holds no element of the view, and draw the cells around it."""
+    rows = elements_of(answer, view)
+    elements = {index: f"{row},{column}" for row, cells in enumerate(rows) for column, index in enumerate(cells)}
+    for owner, index in accesses:
+        if index not in elements:
+            around = range(max(0, index - 3), min(len(memory), index + 4))
+            names, found = tuple(map(str, around)), tuple(elements.get(each, "-") for each in around)
+            fail(
+                f"{owner} {verb} {memory.name}[{index}], and no element of the view lies in that cell.",
+                given=given,
+                at=f"{memory.name}[{index}]",
+                owner=owner,
+                cause="The loop goes on into the cells between two rows, or the row begins at the wrong cell.",
+                drawing=Strip((("cell", names), ("element", found)), index - around[0]),
+            )
+
+
 def copied(answer, x, x_view, out, out_view, given):
     """Run the program of every row, and compare what stands in out, the cells around the view among it."""
     wanted = list(out.values)
@@ -52,25 +71,8 @@ def copied(answer, x, x_view, out, out_view, given):
     for row in range(x_view.shape[0]):
         with x.program(row), out.program(row):
             answer.copy_row_program(row, x, x_view, out, out_view)
-    for owner, index in out.writes:
-        if index not in owners:
-            fail(
-                f"{owner} writes out[{index}], and no element of the view lies in that cell.",
-                given=given,
-                at=f"out[{index}]",
-                owner=owner,
-                cause="The loop goes on into the cells between two rows, or the row begins at the wrong cell.",
-            )
-    inside = {index for row in elements_of(answer, x_view) for index in row}
-    for owner, index in x.reads:
-        if index not in inside:
-            fail(
-                f"{owner} reads x[{index}], and no element of the view lies in that cell.",
-                given=given,
-                at=f"x[{index}]",
-                owner=owner,
-                cause="The loop goes on into the cells between two rows, or the row begins at the wrong cell.",
-            )
+    stays_inside(answer, out, "writes", out.writes, out_view, given)
+    stays_inside(answer, x, "reads", x.reads, x_view, given)
     equal(out.values, wanted, given=given, owner=lambda index: owners.get(index, "nobody"))
 
 
@@ -166,7 +168,9 @@ def copy_full(answer):
 )
 def copy_crop(answer):
     x, out = Memory([float(i) for i in range(40)], "x"), Memory([PADDING] * 40, "out")
-    copied(answer, x, answer.View(10, (3, 4), (8, 1)), out, answer.View(2, (3, 4), (6, 1)), "x a crop, out padded")
+    copied(
+        answer, x, answer.View(10, (3, 4), (8, 1)), out, answer.View(2, (3, 4), (6, 1)), "x a crop, out with padding"
+    )
 
 
 @EXERCISE.check(
