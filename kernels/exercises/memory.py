@@ -19,12 +19,14 @@ class Memory:
     """Elements with an address from 0, and a record of who read and wrote which.
 
     `reads` and `writes` hold (owner, index) in the order of the accesses. `owner` is whoever acts now, in words. An
-    access outside, before the first element too, ends the check: memory does not wrap as a list does.
+    access outside, before the first element too, ends the check: memory does not wrap as a list does. `given` is the
+    case, in words, that such a failure names.
     """
 
-    def __init__(self, values: Iterable, name: str) -> None:
+    def __init__(self, values: Iterable, name: str, given: str = "") -> None:
         self.values = list(values)
         self.name = name
+        self.given = given
         self.owner = NOBODY
         self.reads: list[tuple[str, int]] = []
         self.writes: list[tuple[str, int]] = []
@@ -32,9 +34,9 @@ class Memory:
         self._written: set[int] = set()
 
     @classmethod
-    def empty(cls, n: int, name: str) -> Memory:
+    def empty(cls, n: int, name: str, given: str = "") -> Memory:
         """`n` elements that nobody has written yet; each is NaN until then, and no program may read it."""
-        memory = cls([math.nan] * n, name)
+        memory = cls([math.nan] * n, name, given)
         memory.poisoned = True
         return memory
 
@@ -158,6 +160,7 @@ class Memory:
 
     def _failure(self, sentence: str, kind: str, index: int, at: str = "", **words: str) -> Failure:
         explained = kind if kind in ("out-of-bounds", "unwritten", "double-write", "read-before-written") else ""
+        words["given"] = words.get("given") or self.given
         return Failure(
             sentence,
             kind=kind,

@@ -53,14 +53,15 @@ def mask_of_offsets(answer):
     anchor="#exercise",
 )
 def full_block(answer):
-    x, out = Memory([float(i * i) for i in range(9)], "x"), Memory.empty(8, "out")
+    given = "n = 8, block = 4, x[i] = i * i"
+    x, out = Memory([float(i * i) for i in range(9)], "x", given), Memory.empty(8, "out", given)
     for program in (0, 1):
         with x.program(program), out.program(program):
             answer.difference_program(program, x, out, 8, 4)
         equal(
             out.values[: 4 * program + 4],
             [2.0 * i + 1 for i in range(4 * program + 4)],
-            given=f"n = 8, block = 4, x[i] = i * i, after program {program}",
+            given=f"{given}, after program {program}",
             owner=lambda index: index // 4,
         )
 
@@ -101,10 +102,10 @@ def count_empty(answer):
 )
 def ragged_program(answer):
     for n, block in ((5, 4), (257, 256)):
-        x, out = Memory([float(i * i) for i in range(n + 1)], "x"), Memory.empty(n, "out")
+        given = f"n = {n}, block = {block}, program 1, x[i] = i * i"
+        x, out = Memory([float(i * i) for i in range(n + 1)], "x", given), Memory.empty(n, "out", given)
         with x.program(1), out.program(1):
             answer.difference_program(1, x, out, n, block)
-        given = f"n = {n}, block = {block}, program 1, x[i] = i * i"
         equal(out.values[block:], [2.0 * i + 1 for i in range(block, n)], given=given, owner=1)
 
 
@@ -115,10 +116,10 @@ def ragged_program(answer):
 )
 def written_once(answer):
     for n, block in ((257, 256), (10, 4), (3, 4)):
-        x, out = Memory([float(i * i) for i in range(n + 1)], "x"), Memory.empty(n, "out")
+        given = f"n = {n}, block = {block}, x[i] = i * i"
+        x, out = Memory([float(i * i) for i in range(n + 1)], "x", given), Memory.empty(n, "out", given)
         for program in range(-(-n // block)):
             with x.program(program), out.program(program):
                 answer.difference_program(program, x, out, n, block)
         out.check_written_once()
-        given = f"n = {n}, block = {block}, x[i] = i * i"
         equal(out.values, [2.0 * i + 1 for i in range(n)], given=given)

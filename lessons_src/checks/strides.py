@@ -155,9 +155,10 @@ def transposed(answer):
     anchor="#exercise",
 )
 def copy_full(answer):
-    x, out = Memory([float(i) for i in range(12)], "x"), Memory.empty(12, "out")
+    given = "x and out full, 3 × 4"
+    x, out = Memory([float(i) for i in range(12)], "x", given), Memory.empty(12, "out", given)
     view = answer.View(0, (3, 4), (4, 1))
-    copied(answer, x, view, out, view, "x and out full, 3 × 4")
+    copied(answer, x, view, out, view, given)
     out.check_written_once()
 
 
@@ -179,6 +180,7 @@ def copy_crop(answer):
     anchor="#a-transpose",
 )
 def copy_transpose(answer):
-    x, out = Memory([float(i) for i in range(12)], "x"), Memory.empty(12, "out")
-    copied(answer, x, answer.View(0, (4, 3), (1, 4)), out, answer.View(0, (4, 3), (3, 1)), "x a transpose, out full")
+    given = "x a transpose, out full"
+    x, out = Memory([float(i) for i in range(12)], "x", given), Memory.empty(12, "out", given)
+    copied(answer, x, answer.View(0, (4, 3), (1, 4)), out, answer.View(0, (4, 3), (3, 1)), given)
     out.check_written_once()
