@@ -11,7 +11,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.exercises.model import Exercise
+from kernels.exercises.model import CHECKS_NAME, Exercise
 from kernels.sources.closure import project_root
 
 FOLDER = "lessons_src"
@@ -104,7 +104,7 @@ def find(name: str, root: Path | None = None) -> Files:
 
 def module_of(files: Files) -> object:
     """The check file, run as a module. It is never found by `import`, so an answer does not get hold of it by name."""
-    name = f"_checks_of_{files.name}"
+    name = f"{CHECKS_NAME}{files.name}"
     spec = importlib.util.spec_from_file_location(name, files.checks)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kernels.exercises.expect import AROUND, seen, shown
-from kernels.exercises.model import Failure, Strip
+from kernels.exercises.model import CHECKS_NAME, Failure, Strip
 
 NOBODY = "nobody"
 _HERE = __file__
@@ -151,7 +151,7 @@ class Memory:
                 index,
                 at=at,
                 owner=self.owner,
-                mask="on" if kind == "out-of-bounds" else "",
+                mask="on, or there is none: the access was made" if kind == "out-of-bounds" else "",
                 cause=causes[kind],
                 got=f"{self.owner} {verb} {at or f'{self.name}[{index}]'}",
                 expected=f"an index from 0 to {len(self.values) - 1}" if kind == "out-of-bounds" else "",
@@ -202,8 +202,15 @@ def _why(index: object) -> str:
 
 
 def _place() -> str:
-    """File and line of the access: the innermost frame outside this file."""
+    """The lines of the answer that led here, innermost first: `offsets.py:12, from offsets.py:47`."""
+    lines: list[str] = []
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename == _HERE:
+    while frame is not None and len(lines) < 3:
+        code = frame.f_code
+        if str(frame.f_globals.get("__name__", "")).startswith(CHECKS_NAME):
+            break
+        # A comprehension is a frame of its own up to Python 3.11, and none from 3.12 on.
+        if code.co_filename != _HERE and not code.co_name.startswith("<"):
+            lines.append(f"{Path(code.co_filename).name}:{frame.f_lineno}")
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else ""
+    return ", from ".join(lines) if frame is not None or len(lines) < 3 else lines[0]

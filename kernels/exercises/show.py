@@ -14,7 +14,7 @@ Line = list[tuple[str, str]]
 Places = Callable[[str, str], list[str]]
 STYLES = {PASS: "bold green", TODO: "bold yellow", FAIL: "bold red", LOAD_ERROR: "bold red", UNAVAILABLE: "bold cyan"}
 _PLAIN = str.maketrans({"…": "...", "–": "-", "—": "-", "×": "x", "≤": "<=", "≥": ">=", "→": "->", "·": ".", "µ": "u"})
-_LABEL = 14
+_LABEL = 15
 _OUTPUT_LINES = 10
 
 
@@ -44,9 +44,7 @@ def verdict_lines(
         others = sum(result.status == FAIL for result in verdict.results) - 1
         if others > 0:
             lines += _wrapped(f"{others} more check{'s' * (others > 1)} failed; mend the first one first.", width, "")
-    if verdict.kind in (FAIL, TODO):
-        lines += _next(verdict, exercise, width)
-    return lines
+    return lines + (_next(verdict, exercise, width) if verdict.kind != UNAVAILABLE else [])
 
 
 def as_text(lines: list[Line], ascii_only: bool = False) -> str:
@@ -64,7 +62,7 @@ def _checked(result: CheckResult, width: int, verbose: bool) -> list[Line]:
     more = f"  ({result.compared} compared, {result.seconds:.2f} s)" if verbose else ""
     first, *rest = textwrap.wrap(result.title + more, max(20, width - 14)) or [""]
     lines: list[Line] = [[(f"  {result.status:10}", STYLES[result.status]), (f"  {first}", "")]]
-    lines += [[(" " * _LABEL + each, "")] for each in rest]
+    lines += [[(" " * 14 + each, "")] for each in rest]
     if verbose and result.output.strip():
         lines += _output(result.output, width, 200)
     return lines
@@ -140,8 +138,13 @@ def hint_lines(exercise: Exercise, number: int, width: int) -> list[Line]:
 
 
 def _next(verdict: Verdict, exercise: Exercise, width: int) -> list[Line]:
-    hint = f"; a hint: lessons check {verdict.name} --hint" if exercise.hints else ""
-    return [[], *_wrapped(f"Edit {verdict.path}, then: lessons check {verdict.name}{hint}", width, "")]
+    """What to do now; commands have a line of their own, so that they can be copied."""
+    if verdict.kind == PASS:
+        return (
+            [[], *_row("why it holds", f"lessons check {verdict.name} --explain", width)] if exercise.explain else []
+        )
+    lines = [[], *_row("edit", verdict.path, width), *_row("check again", f"lessons check {verdict.name}", width)]
+    return lines + (_row("a hint", f"lessons check {verdict.name} --hint", width) if exercise.hints else [])
 
 
 def _row(label: str, text: str, width: int) -> list[Line]:

@@ -106,8 +106,8 @@ def _owners(trace: Any, fault: Any) -> Strip:
         chosen = rows.rows(what == 0 if kind == "read" else what != 0)
         if len(chosen) or kind == "written":
             lines.append((f"{kind} by", tuple(_who(chosen, element) for element in near)))
-    if all(cell == "-" for _, cells in lines[heads:] for cell in cells) and heads > 1:
-        lines = lines[:heads]
+    if len(lines) > heads + 1 or heads > 1:
+        lines[heads:] = [(label, cells) for label, cells in lines[heads:] if set(cells) != {"-"}]
     return Strip(tuple(lines), near.index(fault.element))
 
 

@@ -26,6 +26,7 @@ from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO, Check, CheckRe
 
 BROKEN = "BROKEN"  # the check file itself does not work
 _FRAMES = 12
+_SIMPLE = {int, float, str, bool}
 
 
 def look(job: dict[str, Any], number: int, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -126,7 +127,7 @@ def _ask(check: Check, answer: ModuleType, file: str, checks: str) -> tuple[str,
     try:
         check.run(answer)
     except CheckFailed as error:
-        return FAIL, seen.failure or error.failure
+        return FAIL, filled(seen.failure or error.failure, given=_locals(error, checks))
     except BaseException as error:
         if seen.failure is not None:
             return FAIL, seen.failure
@@ -213,7 +214,7 @@ def _locals(error: BaseException, checks: str) -> str:
         name: value
         for name, value in found.items()
         if not name.startswith("_")
-        and (type(value) in (int, float, str, bool) or (type(value) in (list, tuple) and len(value) <= 8))
+        and (type(value) in _SIMPLE or (type(value) is tuple and len(value) <= 8 and {*map(type, value)} <= _SIMPLE))
     }
     return ", ".join(f"{name} = {shown(value, 60)}" for name, value in list(plain.items())[:6])
 
