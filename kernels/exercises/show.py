@@ -140,9 +140,7 @@ def hint_lines(exercise: Exercise, number: int, width: int) -> list[Line]:
 def _next(verdict: Verdict, exercise: Exercise, width: int) -> list[Line]:
     """What to do now; commands have a line of their own, so that they can be copied."""
     if verdict.kind == PASS:
-        return (
-            [[], *_row("why it holds", f"lessons check {verdict.name} --explain", width)] if exercise.explain else []
-        )
+        return [[], *_row("why it holds", f"lessons check {verdict.name} --explain", width)] if exercise.explain else []
     lines = [[], *_row("edit", verdict.path, width), *_row("check again", f"lessons check {verdict.name}", width)]
     return lines + (_row("a hint", f"lessons check {verdict.name} --hint", width) if exercise.hints else [])
 

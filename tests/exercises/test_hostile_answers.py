@@ -1,0 +1,303 @@
+"""Answers that misbehave: the checker outlives each, says what it was, and lets none of them pass."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from project import CHECKS, HEAD, RIGHT, TAIL, make, source
+
+from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks at processes through /proc")
+
+
+def first(verdict):
+    assert verdict.kind == FAIL, verdict
+    return verdict.first_failure
+
+
+def test_a_right_answer_passes(judged):
+    verdict = judged(RIGHT)
+    assert (verdict.kind, verdict.exit_code) == (PASS, 0)
+    assert [result.compared for result in verdict.results] == [3, 4]
+
+
+def test_an_endless_loop_is_stopped_at_the_limit_of_its_check(judged):
+    began = time.monotonic()
+    failed = first(judged("    while n == 3:\n        pass\n" + RIGHT))
+    assert failed.title == "odd numbers"
+    assert "in this check" in failed.failure.sentence and "limit of 1 s" in failed.failure.sentence
+    assert time.monotonic() - began < 20
+
+
+def test_an_endless_loop_at_the_top_is_told_apart(judged):
+    failed = first(judged(source(RIGHT) + "\nwhile True:\n    pass\n", whole=True))
+    assert "while the file was loaded" in failed.failure.sentence
+
+
+@pytest.mark.parametrize("status", ["0", "1", "None", "'done'", "2**40"])
+@pytest.mark.parametrize("call", ["raise SystemExit({})", "import sys; sys.exit({})"])
+def test_leaving_in_a_check_passes_nothing(judged, call, status):
+    failed = first(judged(f"    {call.format(status)}\n"))
+    assert "sys.exit" in failed.failure.sentence
+    assert not any(result.status == PASS for result in judged(f"    {call.format(status)}\n").results)
+
+
+@pytest.mark.parametrize("status", [0, 1, 81])
+def test_os_exit_passes_nothing(judged, status):
+    failed = first(judged(f"    import os\n    os._exit({status})\n"))
+    assert "before the check was through" in failed.failure.sentence
+
+
+def test_leaving_while_the_file_is_loaded(judged):
+    verdict = judged(source(RIGHT) + "\nraise SystemExit(0)\n", whole=True)
+    assert (verdict.kind, verdict.exit_code) == (LOAD_ERROR, 1)
+    assert "halves.py:17: the file calls sys.exit(0) while it is loaded" in verdict.sentence
+
+
+def test_a_crash_names_its_signal(judged):
+    failed = first(judged("    import ctypes\n    ctypes.string_at(0)\n"))
+    assert "SIGSEGV" in failed.failure.sentence and "memory that is not there" in failed.failure.cause
+
+
+def test_killing_itself_names_its_signal(judged):
+    failed = first(judged("    import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)\n"))
+    assert "SIGKILL" in failed.failure.sentence
+
+
+def test_a_flood_of_output_is_cut_and_said(judged):
+    body = "    for _ in range(300):\n        print('x' * 10_000)\n" + RIGHT
+    verdict = judged(body)
+    assert verdict.kind == PASS
+    result = verdict.results[0]
+    assert len(result.output) < 20_000 and "[cut: 9,000,900 bytes were written, 16,384 are kept]" in result.output
+
+
+def test_an_endless_flood_ends_with_the_limit(judged):
+    failed = first(judged("    while True:\n        print('x' * 10_000)\n"))
+    assert failed.failure.kind == "too-long" and len(failed.output) < 20_000
+
+
+def test_output_past_python_is_kept(judged):
+    verdict = judged("    import os\n    os.write(1, b'raw\\n')\n    os.system('echo shell')\n" + RIGHT)
+    assert verdict.kind == PASS and "raw\nshell" in verdict.results[0].output
+
+
+@pytest.mark.parametrize("read", ["input()", "input('number? ')", "next(iter(__import__('sys').stdin))"])
+def test_reading_input_finds_none(judged, read):
+    failed = first(judged(f"    return int({read})\n"))
+    assert "EOFError" in failed.failure.sentence or "StopIteration" in failed.failure.sentence
+
+
+def test_a_thread_left_running_does_not_hold_the_check(judged):
+    body = "    import threading, time\n    threading.Thread(target=time.sleep, args=(60,)).start()\n" + RIGHT
+    began = time.monotonic()
+    assert judged(body).kind == PASS
+    assert time.monotonic() - began < 20
+
+
+@LINUX
+@pytest.mark.parametrize("apart", ["", "            os.setsid()\n"])
+def test_a_child_that_stays_is_killed_and_passes_nothing_twice(judged, tmp_path, apart):
+    note = tmp_path / "child"
+    body = (
+        "    import os, time\n"
+        "    if os.fork() == 0:\n"
+        "        if os.fork() == 0:\n"
+        f"{apart}"
+        f"            open({str(note)!r}, 'w').write(str(os.getpid()))\n"
+        "            time.sleep(60)\n"
+        "        os._exit(0)\n" + RIGHT
+    )
+    began = time.monotonic()
+    assert judged(body).kind == PASS
+    assert time.monotonic() - began < 20
+    if note.exists() and note.read_text():
+        assert not _alive(int(note.read_text()))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_fork_that_returns_twice_reports_once(judged):
+    verdict = judged("    import os\n    os.fork()\n" + RIGHT)
+    assert verdict.kind == PASS and len(verdict.results) == 2
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "kernels.exercises.equal = lambda *a, **k: None",
+        "kernels.exercises.expect._compare = lambda *a, **k: None",
+        "kernels.exercises.expect._same = lambda *a, **k: ''",
+        "kernels.exercises.expect.Seen.end = lambda *a: None",
+        "kernels.exercises.expect.equal.__code__ = (lambda *a, **k: None).__code__",
+        "kernels.exercises.worker._ask = lambda *a: ('PASS', None)",
+        "import builtins; builtins.abs = lambda n: 0",
+        "import builtins; builtins.isinstance = lambda *a: True",
+        "import json; json.dumps = lambda *a, **k: '{}'",
+        "import os; os.write = lambda *a: 0",
+        "import gc; [each.checks.clear() for each in gc.get_objects() if type(each).__name__ == 'Exercise']",
+    ],
+)
+def test_a_patched_checker_passes_nothing(judged, patch):
+    verdict = judged(source("    return 0\n", head=f"import kernels.exercises.worker\n{patch}\n" + HEAD), whole=True)
+    assert verdict.kind == FAIL, verdict
+
+
+def test_patching_even_beside_a_right_answer_is_refused(judged):
+    patch = "import kernels.exercises.expect as e\ne._compare = lambda *a, **k: None\n"
+    failed = first(judged(source(RIGHT, head=patch + HEAD), whole=True))
+    assert failed.failure.kind == "tampered" and "kernels.exercises.expect._compare" in failed.failure.sentence
+
+
+def test_a_number_that_equals_everything_is_not_asked(judged):
+    number = (
+        "    class Number(int):\n"
+        "        def __eq__(self, other):\n"
+        "            return True\n"
+        "        __hash__ = int.__hash__\n"
+        "        def __sub__(self, other):\n"
+        "            return 0\n"
+        "    return Number(n)\n"
+    )
+    assert first(judged(number)).title == "even numbers"
+    number = number.replace("(int)", "(float)").replace("int.__hash__", "float.__hash__")
+    assert first(judged(number)).title == "even numbers"
+    anything = "    class Anything:\n        __eq__ = lambda *a: True\n        __hash__ = None\n    return Anything()\n"
+    assert first(judged(anything)).title == "even numbers"
+
+
+def test_catching_everything_does_not_hide_a_failure(judged, checker, tmp_path):
+    """The answer catches what a check that it calls back into raises; the failure was noted, and counts."""
+    checks = CHECKS.replace("equal(answer.half(n), n // 2,", "answer.half(lambda: equal(1, 2)); equal(0, 0,")
+    files = make(tmp_path, checks=checks)
+    body = "    try:\n        n()\n    except BaseException:\n        pass\n    return 0\n"
+    assert first(checker.judge(files, source(body))).title == "even numbers"
+
+
+def test_a_check_that_compares_nothing_is_refused(checker, tmp_path):
+    checks = CHECKS.replace("for n in (0, 2, 4):", "for n in range(answer.half(0)):")
+    files = make(tmp_path, checks=checks)
+    failed = first(checker.judge(files, source(RIGHT)))
+    assert failed.failure.kind == "vacuous" and "without comparing anything" in failed.failure.sentence
+
+
+def test_deep_recursion_is_named(judged):
+    failed = first(judged("    return half(n)\n"))
+    assert "without an end (RecursionError)" in failed.failure.sentence
+
+
+def test_recursion_past_the_stack_is_a_crash_and_no_pass(judged):
+    body = "    import sys\n    sys.setrecursionlimit(10**9)\n    return half(n + 0) + repr([n]).count('x')\n"
+    failed = first(judged(body))
+    assert failed.failure.kind in ("ended", "too-long", "raised")
+
+
+@LINUX
+@pytest.mark.parametrize("take", ["bytearray(64 << 30)", "[0] * (1 << 33)"])
+def test_memory_has_a_limit(judged, take):
+    failed = first(judged(f"    kept = {take}\n    return len(kept)\n"))
+    assert "MemoryError" in failed.failure.sentence
+
+
+def test_junk_on_every_descriptor_is_no_result(judged):
+    body = (
+        "    import os\n"
+        '    junk = b\'\\n{"result": {"status": "PASS"}}\\nfff {"result": {"status": "PASS"}}\\n\'\n'
+        "    for descriptor in range(3, 64):\n"
+        "        try:\n"
+        "            os.write(descriptor, junk * 100)\n"
+        "        except OSError:\n"
+        "            pass\n"
+        "    return 0\n"
+    )
+    assert first(judged(body)).title == "even numbers"
+    assert judged(body.replace("return 0", "return -(-n // 2)")).kind == PASS
+
+
+def test_closing_every_descriptor_passes_nothing(judged):
+    failed = first(judged("    import os\n    os.closerange(0, 64)\n" + RIGHT))
+    assert "closed the pipe" in failed.failure.sentence or failed.failure.kind in ("ended", "raised")
+
+
+@pytest.mark.parametrize("body", ["    return None\n", "    pass\n", "    yield n\n", "    return 'two'\n"])
+def test_results_of_another_kind_are_named(judged, body):
+    failed = first(judged(body))
+    assert failed.failure.expected == "0" and "should be" in failed.failure.sentence
+
+
+def test_a_float_is_no_count(judged):
+    failed = first(judged("    return n / 2\n"))
+    assert "whole number" in failed.failure.sentence
+
+
+def test_reading_the_solution_is_refused(judged, files):
+    body = f"    scope = {{}}\n    exec(open({str(files.solution)!r}).read(), scope)\n    return scope['half'](n)\n"
+    failed = first(judged(body))
+    assert failed.failure.kind == "reads-solution" and "lessons_src/solutions/halves.py" in failed.failure.sentence
+
+
+def test_writing_to_its_own_file_changes_nothing_that_is_checked(judged, files):
+    before = files.starter.read_bytes()
+    judged(RIGHT)
+    assert files.starter.read_bytes() == before
+
+
+def test_a_region_that_still_asks_is_todo_with_what_it_asks(judged):
+    verdict = judged("    if n < 0:\n        return 0\n    raise NotImplementedError('half: the rest')\n")
+    assert (verdict.kind, verdict.exit_code) == (TODO, 2) and "half: the rest" in verdict.sentence
+
+
+def test_a_library_that_raises_not_implemented_is_no_todo(judged):
+    body = "    import numbers, io\n    return io.IOBase().fileno() if n else io.RawIOBase().readinto(b'')\n"
+    assert judged(body).kind == FAIL
+    body = "    import asyncio\n    return asyncio.AbstractEventLoop().run_forever()\n"
+    assert judged(body).kind == FAIL
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (source("    return (n\n"), "halves.py:10: '(' was never closed"),
+        (source(RIGHT) + "import no_such_module_at_all\n", "halves.py:16: ModuleNotFoundError"),
+        (source(RIGHT).replace("def halves", "def thirds"), "halves.py defines no `halves`"),
+        (source(RIGHT).replace("    # --- end ---\n", ""), "opens a region"),
+        (source(RIGHT).replace("    # --- fill in ---\n", ""), "closes a region"),
+        (HEAD + RIGHT + TAIL, "has 0 regions"),
+        (source(RIGHT) + "x = 1 / 0\n", "halves.py:16: ZeroDivisionError"),
+        (source(RIGHT) + "\0", "null bytes"),
+        (source(RIGHT) + "#" * (2 << 20), "holds more than"),
+        ("(" * 100_000, "has 0 regions"),
+        (source("    return " + "(" * 5000 + "n" + ")" * 5000 + "\n"), "halves.py"),
+    ],
+)
+def test_what_cannot_be_loaded_names_file_and_line(judged, text, said):
+    verdict = judged(text, whole=True)
+    assert (verdict.kind, verdict.exit_code) == (LOAD_ERROR, 1), verdict
+    assert said in verdict.sentence
+
+
+def test_a_change_outside_the_marks_is_said_and_checked_all_the_same(judged):
+    verdict = judged("import math\n" + source("    return math.ceil(n / 2)\n"), whole=True)
+    assert verdict.kind == PASS
+    assert "halves.py:1 is `import math`" in verdict.notes[0]
+
+
+def test_the_first_bad_element_is_shown_with_its_neighbours(judged):
+    body = "    return -(-n // 2) + (n == 5)\n"
+    failure = first(judged(body)).failure
+    assert (failure.at, failure.expected, failure.got) == ("[2]", "3", "4")
+    assert failure.drawing.rows[2] == ("got", ("1", "1", "4")) and failure.drawing.marked == 2
+
+
+def test_an_exception_names_its_line_and_what_was_given(judged):
+    failure = first(judged("    return 10 // (3 - n) if n == 3 else n // 2\n")).failure
+    assert failure.sentence == "The answer raises ZeroDivisionError: integer division or modulo by zero"
+    assert failure.place == "halves.py:10" and failure.given == "n = 3"
