@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from click import ClickException
 
 from kernels.lessons.scratch import Made, Refused, Repository
 
@@ -152,6 +151,8 @@ raise SystemExit(check("{page}", "{block}", "{snippet}"))
 def _scanned(project: Path, page: str, text: str):
     """The page as it is in the last commit, whatever lies in the working tree."""
     try:
+        from click import ClickException
+
         from kernels.lessons.mkdocs_plugin import open_project, scan_text
     except ImportError as error:
         raise Refused(
