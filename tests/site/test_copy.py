@@ -29,15 +29,15 @@ def programs(deployed, blocks) -> dict[str, tuple[str, object]]:
         text = (deployed.files / "latest" / path / "index.html").read_text()
         for match in BLOCK.finditer(text):
             copied = PROGRAM.search(match[0])
-            block, able = blocks[path, match[1]]
-            if copied and able:
+            block, lacking = blocks[path, match[1]]
+            if copied and not lacking:
                 found[html.unescape(copied[1])] = (f"{path}#block-{match[1]}", block)
     return found
 
 
 @pytest.fixture(scope="module")
 def blocks():
-    """(page, id) -> the block and whether this machine can run it."""
+    """(page, id) -> the block, and what this machine lacks of what it needs."""
     from kernels.lessons.mkdocs_plugin import open_project
 
     engine, sources, _ = open_project(str(ROOT / "mkdocs.yml"))
@@ -46,7 +46,7 @@ def blocks():
         path = re.sub(r"(^|/)index$", r"\1", source.name.removesuffix(".md"))
         path += "" if path == "" or path.endswith("/") else "/"
         for block in engine.scan(source).blocks:
-            found[path, block.id] = (block, not engine.machine.lacking(block.needs))
+            found[path, block.id] = (block, engine.machine.lacking(block.needs))
     engine.close()
     return found
 
@@ -95,6 +95,44 @@ def test_every_program_that_can_be_copied_runs(deployed, blocks, tmp_path):
         failures = pool.map(lambda one, folder: run(one[0], one[2], folder), distinct, folders)
         failed = [f"{place}: {why}" for (_, place, _), why in zip(distinct, failures, strict=True) if why]
     assert failed == [], "\n\n".join(failed)
+
+
+def test_every_block_offers_a_program(deployed, blocks):
+    offered = set()
+    for path in nav_pages():
+        for match in BLOCK.finditer((deployed.files / "latest" / path / "index.html").read_text()):
+            if PROGRAM.search(match[0]):
+                offered.add((path, match[1]))
+    assert sorted(set(blocks) - offered) == []
+
+
+def test_a_program_that_cannot_run_here_is_named_and_can_be_read(deployed, blocks):
+    """What needs a GPU or a compiler that this machine lacks is at least code of its language."""
+    named = []
+    for path in nav_pages():
+        for match in BLOCK.finditer((deployed.files / "latest" / path / "index.html").read_text()):
+            block, lacking = blocks[path, match[1]]
+            if lacking and (copied := PROGRAM.search(match[0])):
+                text = html.unescape(copied[1])
+                if block.language == "bash":
+                    done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+                    assert done.returncode == 0, f"{path}#block-{match[1]}: {done.stderr}"
+                else:
+                    compile(text, f"{path}#block-{match[1]}", "exec")
+                named.append(f"{path}#block-{match[1]} ({'; '.join(lacking)})")
+    if named:
+        pytest.skip(f"not run here, {len(named)}: {', '.join(named)}")
+
+
+def test_no_snippet_is_shown_that_nothing_runs(deployed):
+    """Python and CUDA on a page is an executed block, or an excerpt of a file that is tested."""
+    for path in nav_pages():
+        text = (deployed.files / "latest" / path / "index.html").read_text()
+        article = text[text.index("<article") : text.index("</article>")]
+        for figure in re.findall(r'<figure class="kl-excerpt.*?</figure>', article, re.DOTALL):
+            article = article.replace(figure, "")
+        article = re.sub(r'<div class="kl-block\b.*?<div class="kl-block__bar', "", article, flags=re.DOTALL)
+        assert re.findall(r'class="language-(?:python|cuda|cpp)[^"]*"', article) == [], path
 
 
 def test_copy_button_copies_and_says_so(read):
