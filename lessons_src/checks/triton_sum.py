@@ -3,7 +3,7 @@
 from kernels.exercises import Exercise, close, equal, traced
 
 EXERCISE = Exercise(
-    lesson="lessons/8-first-triton-kernels.md#exercise-sum",
+    lesson="lessons/8-first-triton-kernels.md#exercise_1",
     task="Add up each row of a matrix in Triton, one program a row, in float32.",
     needs="triton",
     hints=(
@@ -53,7 +53,7 @@ def _cause(out) -> str:
     "one row",
     cause="The sum itself is off, or it is not stored where the number of the row says.",
     hint="Load the whole row as one block, reduce it with tl.sum(..., axis=0), store the one number that is left.",
-    anchor="#exercise-sum",
+    anchor="#exercise_1",
 )
 def one_row(answer):
     summed(answer, 1, 32)
@@ -63,7 +63,7 @@ def one_row(answer):
     "several rows",
     cause="Each program has a row of its own, to read and to write.",
     hint="Row 1 begins at element x_stride_m of x: pointers and strides count elements, not bytes.",
-    anchor="#exercise-sum",
+    anchor="#exercise_1",
 )
 def several_rows(answer):
     summed(answer, 3, 32)
@@ -72,8 +72,8 @@ def several_rows(answer):
 @EXERCISE.check(
     "widths that are no power of two",
     cause="The block is wider than the row: its spare places need a mask, and a value that changes no sum.",
-    hint="33 columns take a block of 64 places. What do the other 31 read, and what do they add to the sum?",
-    anchor="#padding",
+    hint="A block has a power of two of places: 33 columns take 64. What do the other 31 read, and add to the sum?",
+    anchor="#padding-that-changes-nothing",
 )
 def widths(answer):
     for width in (33, 1000, 1):
@@ -83,7 +83,8 @@ def widths(answer):
 @EXERCISE.check(
     "rows further apart than they are long",
     cause="The row stride says where a row begins; the width does not.",
-    anchor="#pointers",
+    hint="Row m begins m * x.stride(0) elements after row 0: the launch passes the stride, the kernel multiplies.",
+    anchor="#pointers-and-strides",
 )
 def strides(answer):
     summed(answer, 3, 33, padding=5)
@@ -93,14 +94,15 @@ def strides(answer):
 @EXERCISE.check(
     "float16 rows, added up in float32",
     cause="float16 has 11 significant bits and ends at 65504: convert before the sum, not after it.",
-    anchor="#exercise-sum",
+    hint="x.to(tl.float32) makes a block of float32 out of one of float16.",
+    anchor="#exercise_1",
 )
 def half(answer):
     summed(answer, 3, 1000, "float16", centre=1.0)  # a sum near 1000, to be right to more than 11 bits
     summed(answer, 2, 1000, "float16", centre=100.0)  # a sum near 100000, beyond float16
 
 
-@EXERCISE.check("no row", cause="0 rows take 0 programs.", anchor="#exercise-sum")
+@EXERCISE.check("no row", cause="0 rows take 0 programs.", anchor="#exercise_1")
 def no_row(answer):
     import torch
 

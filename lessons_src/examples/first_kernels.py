@@ -1,23 +1,15 @@
 """The kernels that Lesson 8 takes apart, each beside a Python function that does the work of one of its programs.
 
-The Python functions work on lists; `load` and `store` stand for what Triton calls `tl.load` and `tl.store`.
+The Python functions work on lists, with the `load` and `store` of Lesson 1.
 """
 
 import torch
 import triton
 import triton.language as tl
 
+from lessons_src.examples.programs_in_python import load, store
+
 BLOCK = 256  # offsets a program
-
-
-def load(memory, offsets, mask, other=0.0):
-    return [memory[i] if inside else other for i, inside in zip(offsets, mask)]
-
-
-def store(memory, offsets, values, mask):
-    for i, value, inside in zip(offsets, values, mask):
-        if inside:
-            memory[i] = value
 
 
 def scale_loop(program, x, out, n, factor, BLOCK):
@@ -68,7 +60,7 @@ def _row_max(x_ptr, out_ptr, N, x_stride_m, BLOCK_N: tl.constexpr):
 
 
 def row_max(x: torch.Tensor, out: torch.Tensor) -> None:
-    """Writes the largest element of each row to out. x: (M, N), any row stride, column stride 1. out: (M,)."""
+    """Writes the largest element of each row. x: (M, N), any row stride, column stride 1; out: (M,)."""
     M, N = x.shape
     _row_max[(M,)](x, out, N, x.stride(0), BLOCK_N=triton.next_power_of_2(N))
 
@@ -84,6 +76,7 @@ def _row_shares(x_ptr, out_ptr, N, x_stride_m, out_stride_m, BLOCK_N: tl.constex
 
 
 def row_shares(x: torch.Tensor, out: torch.Tensor) -> None:
-    """Writes each element's share of its row's sum. x, out: (M, N), any row strides, column stride 1."""
+    """Writes each element's share of its row's sum. x, out: (M, N), column stride 1."""
     M, N = x.shape
-    _row_shares[(M,)](x, out, N, x.stride(0), out.stride(0), BLOCK_N=triton.next_power_of_2(N))
+    places = triton.next_power_of_2(N)
+    _row_shares[(M,)](x, out, N, x.stride(0), out.stride(0), BLOCK_N=places)

@@ -19,15 +19,16 @@ BLOCK = 256  # offsets a program
 @triton.jit
 def _add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     # --- fill in ---
-    # Which offsets does this program own, and which of them exist? Load a block of x and of y, add, store.
-    raise NotImplementedError("the kernel: load a block of x and a block of y, add them, store the block of out")
+    # Which offsets does this program own, and which of them exist?
+    # Load a block of x and a block of y, add them, store the block of out.
+    raise NotImplementedError("the kernel: load a block of x and of y, add, store")
     # --- end ---
 
 
 def add(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None:
-    """Writes x + y to out: contiguous tensors of one length, 0 included, all float32 or all float16."""
+    """Writes x + y to out: contiguous, of one length, which may be 0; float32 or float16."""
     n = out.numel()
     # --- fill in ---
-    # How many programs do n elements take? Launch that many: _add[(programs,)](..., BLOCK=BLOCK)
+    # How many programs do n elements take? Launch that many: _add[(programs,)](...)
     raise NotImplementedError("the launch: as many programs of _add as n elements take")
     # --- end ---

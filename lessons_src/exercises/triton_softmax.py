@@ -17,20 +17,22 @@ import triton.language as tl
 @triton.jit
 def _softmax_rows(x_ptr, out_ptr, N, x_stride_m, out_stride_m, BLOCK_N: tl.constexpr):
     # --- fill in ---
-    # Load one row. Which value in the spare places is neutral for the maximum, and what does it add to the sum?
-    raise NotImplementedError("the kernel: load one row, take off its maximum, exponentiate, divide by the sum, store")
+    # Load one row. Which value in the spare places is neutral for the maximum,
+    # and what does it add to the sum?
+    raise NotImplementedError("the kernel: load a row, five steps, store the weights")
     # --- end ---
 
 
 def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
     """Writes the softmax of each row of x to out, computed in float32.
 
-    x, out: (M, N), M from 0 and N from 1 up, both float32 or both float16; each has a row stride of its own, and the
-    elements of a row are neighbours. A score of -inf gets the weight 0; a row of nothing but -inf becomes NaN, as
-    torch.softmax has it.
+    x, out: (M, N), M from 0 and N from 1 up, both float32 or both float16. Each has a row
+    stride of its own; the elements of a row are neighbours. A score of -inf gets the weight 0.
+    A row of nothing but -inf becomes NaN, as torch.softmax has it.
     """
     M, N = x.shape
     # --- fill in ---
-    # How many programs do M rows take, and which block holds N columns? x and out have a row stride each.
-    raise NotImplementedError("the launch: one program of _softmax_rows a row, with a block that holds N columns")
+    # How many programs do M rows take, and which block holds N columns?
+    # x and out have a row stride each.
+    raise NotImplementedError("the launch: one program of _softmax_rows for each row")
     # --- end ---

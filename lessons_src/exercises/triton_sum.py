@@ -17,7 +17,8 @@ import triton.language as tl
 @triton.jit
 def _sum_rows(x_ptr, out_ptr, N, x_stride_m, BLOCK_N: tl.constexpr):
     # --- fill in ---
-    # This program owns one row. Where does the row begin, and what must stand in the places behind its end?
+    # This program owns one row. Where does the row begin in memory?
+    # Its block has spare places: what must they hold so that the sum is right?
     raise NotImplementedError("the kernel: load one row, add it up in float32, store one number")
     # --- end ---
 
@@ -25,11 +26,12 @@ def _sum_rows(x_ptr, out_ptr, N, x_stride_m, BLOCK_N: tl.constexpr):
 def row_sum(x: torch.Tensor, out: torch.Tensor) -> None:
     """Writes the sum of each row of x to out, added up in float32.
 
-    x: (M, N), M from 0 and N from 1 up, float32 or float16; rows begin x.stride(0) elements apart, which can be more
-    than N, and the elements of a row are neighbours. out: (M,), contiguous, float32 for both.
+    x: (M, N), M from 0 and N from 1 up, float32 or float16. Rows begin x.stride(0) elements
+    apart, which can be more than N; the elements of a row are neighbours. out: (M,),
+    contiguous, float32 for both.
     """
     M, N = x.shape
     # --- fill in ---
     # How many programs do M rows take, and which block holds N columns?
-    raise NotImplementedError("the launch: one program of _sum_rows a row, with a block that holds N columns")
+    raise NotImplementedError("the launch: one program of _sum_rows for each row")
     # --- end ---

@@ -30,9 +30,9 @@ def _softmax_rows(x_ptr, out_ptr, N, x_stride_m, out_stride_m, BLOCK_N: tl.const
 def softmax(x: torch.Tensor, out: torch.Tensor) -> None:
     """Writes the softmax of each row of x to out, computed in float32.
 
-    x, out: (M, N), M from 0 and N from 1 up, both float32 or both float16; each has a row stride of its own, and the
-    elements of a row are neighbours. A score of -inf gets the weight 0; a row of nothing but -inf becomes NaN, as
-    torch.softmax has it.
+    x, out: (M, N), M from 0 and N from 1 up, both float32 or both float16. Each has a row
+    stride of its own; the elements of a row are neighbours. A score of -inf gets the weight 0.
+    A row of nothing but -inf becomes NaN, as torch.softmax has it.
     """
     M, N = x.shape
     # --- fill in ---

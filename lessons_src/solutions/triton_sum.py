@@ -28,8 +28,9 @@ def _sum_rows(x_ptr, out_ptr, N, x_stride_m, BLOCK_N: tl.constexpr):
 def row_sum(x: torch.Tensor, out: torch.Tensor) -> None:
     """Writes the sum of each row of x to out, added up in float32.
 
-    x: (M, N), M from 0 and N from 1 up, float32 or float16; rows begin x.stride(0) elements apart, which can be more
-    than N, and the elements of a row are neighbours. out: (M,), contiguous, float32 for both.
+    x: (M, N), M from 0 and N from 1 up, float32 or float16. Rows begin x.stride(0) elements
+    apart, which can be more than N; the elements of a row are neighbours. out: (M,),
+    contiguous, float32 for both.
     """
     M, N = x.shape
     # --- fill in ---
