@@ -49,7 +49,7 @@ def mask_of_offsets(answer):
 
 @EXERCISE.check(
     "a block that is full is computed",
-    cause="A value is loaded from another place than asked for, or the difference is taken the wrong way round.",
+    cause="A value is loaded from the wrong place, the difference is the wrong way round, or a mask ends too early.",
     anchor="#exercise",
 )
 def full_block(answer):
@@ -93,6 +93,16 @@ def count_ragged(answer):
 )
 def count_empty(answer):
     equal(answer.program_count(0, 256), 0, given="n = 0, block = 256")
+
+
+@EXERCISE.check(
+    "the longest vectors are counted exactly",
+    cause="A division with / makes a float, and a float has too few digits for so large a number.",
+    anchor="#ceil-division",
+)
+def count_long(answer):
+    n = 2**53 + 1  # the first whole number that no float holds
+    equal(answer.program_count(n, 1), n, given=f"n = {n}, block = 1")
 
 
 @EXERCISE.check(
