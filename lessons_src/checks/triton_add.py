@@ -3,7 +3,7 @@
 from kernels.exercises import Exercise, close, equal, fail, traced
 
 EXERCISE = Exercise(
-    lesson="lessons/8-first-triton-kernels.md#exercise",
+    lesson="lessons/8-first-triton-kernels.md#exercise-add",
     task="Add two vectors in Triton: one kernel, and the launch that covers every element.",
     needs="triton",
     hints=(
@@ -45,7 +45,7 @@ def added(answer, n, dtype="float32", begin=0):
     "one whole block",
     cause="The sum itself is off, or the program does not begin at element 0.",
     hint="Program 0 owns the offsets 0 to BLOCK - 1; it loads both blocks, adds them and stores the result.",
-    anchor="#exercise",
+    anchor="#exercise-add",
 )
 def whole_block(answer):
     added(answer, 256)
@@ -54,7 +54,7 @@ def whole_block(answer):
 @EXERCISE.check(
     "half-precision vectors",
     cause="The dtype of the tensors decides; nothing needs to be converted.",
-    anchor="#exercise",
+    anchor="#exercise-add",
 )
 def half(answer):
     added(answer, 256, "float16")
@@ -64,7 +64,7 @@ def half(answer):
     "a last program with less than a block",
     cause="The tail: a mask that is missing or wrong, or a program that is missing.",
     hint="257 elements take two programs of 256. The second one owns a single element: which of its offsets exist?",
-    anchor="#exercise",
+    anchor="#exercise-add",
 )
 def ragged(answer):
     for n in (257, 1000, 1):
@@ -104,7 +104,9 @@ def work(answer):
             )
 
 
-@EXERCISE.check("nothing to add", cause="0 elements take 0 programs, and 0 rounded up is still 0.", anchor="#exercise")
+@EXERCISE.check(
+    "nothing to add", cause="0 elements take 0 programs, and 0 rounded up is still 0.", anchor="#exercise-add"
+)
 def nothing(answer):
     import torch
 

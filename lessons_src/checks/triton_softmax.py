@@ -3,7 +3,7 @@
 from kernels.exercises import Exercise, close, equal, traced
 
 EXERCISE = Exercise(
-    lesson="lessons/8-first-triton-kernels.md#exercise_2",
+    lesson="lessons/8-first-triton-kernels.md#exercise-softmax",
     task="The softmax of each row in Triton, one program a row: stable, strided, masked scores included.",
     needs="triton",
     hints=(
@@ -75,7 +75,7 @@ def _cause(answer, x, out, expected) -> str:
     "one row",
     cause="One of the five steps is off.",
     hint="maximum, difference, exponential, sum, quotient: each is one line, for the whole row at once.",
-    anchor="#exercise_2",
+    anchor="#exercise-softmax",
 )
 def one_row(answer):
     weighed(answer, 1, 32)
@@ -85,7 +85,7 @@ def one_row(answer):
     "several rows",
     cause="Each program has a row of its own, to read and to write.",
     hint="Row 1 begins at element x_stride_m of x, and at element out_stride_m of out.",
-    anchor="#exercise_2",
+    anchor="#exercise-softmax",
 )
 def several_rows(answer):
     weighed(answer, 3, 32)
@@ -96,7 +96,7 @@ def several_rows(answer):
     cause="The spare places of the block: masked in the load and in the store, and neutral in between.",
     hint="A block has a power of two of places: 33 columns take 64. Which value of the others changes no maximum and "
     "no sum?",
-    anchor="#exercise_2",
+    anchor="#exercise-softmax",
 )
 def widths(answer):
     for width in (33, 1000, 1):
@@ -107,7 +107,7 @@ def widths(answer):
     "scores far from zero",
     cause="The maximum comes off first, and it is the maximum of the row, not of the padding.",
     hint="Follow one row by hand: scores near 100 without a maximum, scores near -100 with a padding of 0.",
-    anchor="#exercise_2",
+    anchor="#exercise-softmax",
 )
 def far(answer):
     for centre in (100.0, -100.0):
@@ -126,7 +126,7 @@ def strides(answer):
     weighed(answer, 3, 33, padding=(5, 2))
 
 
-@EXERCISE.check("half-precision scores", cause="Exponentials are taken in float32.", anchor="#exercise_2")
+@EXERCISE.check("half-precision scores", cause="Exponentials are taken in float32.", anchor="#exercise-softmax")
 def half(answer):
     weighed(answer, 3, 257, "float16")
 
@@ -134,14 +134,14 @@ def half(answer):
 @EXERCISE.check(
     "masked scores, and a row of nothing else",
     cause="A score of -inf gets weight 0; a row of nothing but -inf has no weights, and is NaN.",
-    anchor="#exercise_2",
+    anchor="#exercise-softmax",
 )
 def masked(answer):
     weighed(answer, 3, 33, masked=(5, 32))
     weighed(answer, 3, 33, masked=(33, 4))
 
 
-@EXERCISE.check("no row", cause="0 rows take 0 programs.", anchor="#exercise_2")
+@EXERCISE.check("no row", cause="0 rows take 0 programs.", anchor="#exercise-softmax")
 def no_row(answer):
     import torch
 

@@ -3,7 +3,7 @@
 from kernels.exercises import Exercise, close, equal, traced
 
 EXERCISE = Exercise(
-    lesson="lessons/8-first-triton-kernels.md#exercise_1",
+    lesson="lessons/8-first-triton-kernels.md#exercise-sum",
     task="Add up each row of a matrix in Triton, one program a row, in float32.",
     needs="triton",
     hints=(
@@ -53,7 +53,7 @@ def _cause(out) -> str:
     "one row",
     cause="The sum itself is off, or it is not stored where the number of the row says.",
     hint="Load the whole row as one block, reduce it with tl.sum(..., axis=0), store the one number that is left.",
-    anchor="#exercise_1",
+    anchor="#exercise-sum",
 )
 def one_row(answer):
     summed(answer, 1, 32)
@@ -63,7 +63,7 @@ def one_row(answer):
     "several rows",
     cause="Each program has a row of its own, to read and to write.",
     hint="Row 1 begins at element x_stride_m of x: pointers and strides count elements, not bytes.",
-    anchor="#exercise_1",
+    anchor="#exercise-sum",
 )
 def several_rows(answer):
     summed(answer, 3, 32)
@@ -95,14 +95,14 @@ def strides(answer):
     "float16 rows, added up in float32",
     cause="float16 has 11 significant bits and ends at 65504: convert before the sum, not after it.",
     hint="x.to(tl.float32) makes a block of float32 out of one of float16.",
-    anchor="#exercise_1",
+    anchor="#exercise-sum",
 )
 def half(answer):
     summed(answer, 3, 1000, "float16", centre=1.0)  # a sum near 1000, to be right to more than 11 bits
     summed(answer, 2, 1000, "float16", centre=100.0)  # a sum near 100000, beyond float16
 
 
-@EXERCISE.check("no row", cause="0 rows take 0 programs.", anchor="#exercise_1")
+@EXERCISE.check("no row", cause="0 rows take 0 programs.", anchor="#exercise-sum")
 def no_row(answer):
     import torch
 
