@@ -10,11 +10,14 @@ import torch
 from kernels.ops import op as op_module
 from kernels.ops.op import DTYPES, ROUNDOFF, compiled, tolerance, with_padded_rows
 from kernels.ops.registry import NAMES, OPS, get
+from kernels.ops.unmeasured import NAMES as UNMEASURED
+from kernels.ops.unmeasured import find
 
 ROOT = Path(__file__).parents[2]
 NOT_OPERATORS = {
     "__init__", "op", "checks", "interpreter", "library", "registry", "row_plan", "joint", "partials", "rmsnorm_shared",
-    "rmsnorm_backward_wide", "softmax_parts", "error_budget",
+    "rmsnorm_backward_wide", "softmax_parts", "error_budget", "matmul_kernels", "matmul_launch", "matmul_plan",
+    "matmul_tuning", "interpreter_dot", "closed", "unmeasured",
 }  # fmt: skip
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 
@@ -29,9 +32,16 @@ def every_implementation():
 
 def test_every_operator_file_is_registered_under_its_own_name_and_tested():
     files = {path.stem for path in (ROOT / "kernels" / "ops").glob("*.py")} - NOT_OPERATORS
-    assert files == set(NAMES) and files <= set(OPS)
+    assert files == {*NAMES, *UNMEASURED} and set(NAMES) <= set(OPS)
     assert all(record.name == name for name, record in OPS.items())
-    assert all((ROOT / "tests" / "ops" / f"test_{name}.py").is_file() for name in NAMES)
+    assert all((ROOT / "tests" / "ops" / f"test_{name}.py").is_file() for name in files)
+
+
+def test_an_operator_without_measurements_is_found_by_name_and_is_in_no_list():
+    assert not set(UNMEASURED) & set(OPS)
+    assert all(find(name).name == name for name in (*UNMEASURED, "add", "matmul_tf32"))
+    with pytest.raises(KeyError, match="There is no operator named 'matmuls'"):
+        find("matmuls")
 
 
 def test_an_unknown_name_lists_the_known_ones():
@@ -42,9 +52,9 @@ def test_an_unknown_name_lists_the_known_ones():
     assert get("add").implementation("torch").name == "torch"
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", [*OPS, *UNMEASURED, "matmul_tf32", "matmul_tf32x3", "fused_gemm_relu"])
 def test_a_record_is_complete(name):
-    op = OPS[name]
+    op = find(name)
     names = [implementation.name for implementation in op.implementations]
     assert len(names) == len(set(names))
     assert names[0] == "triton" and op.implementations[0].ours

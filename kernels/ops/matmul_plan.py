@@ -1,0 +1,178 @@
+"""The matmul plan: which kernel computes a product, in what tiles, chosen in one place.
+
+Two ways, and two things that may be done around them:
+
+tiles       one program a tile, which loads its operands by pointers: any dtype, any strides, any GPU, batches.
+persistent  as many programs as the GPU has multiprocessors; each takes tile after tile, and the copy engine (TMA)
+            brings the operands by descriptor. For two-byte dtypes on compute capability 9.0 and later, where both
+            operands can be described: one stride is 1, the other a multiple of 16 bytes, the address a multiple of 16.
+slices      the sum over k is cut into `splits` slices, each a product of its own, where there are fewer tiles than
+            multiprocessors. A second launch adds the slices up in their order, so the same input gives the same bits.
+pack        an operand that cannot be described, because its rows begin at odd addresses, is first copied into rows that
+            begin at multiples of 16 bytes. It costs a pass over the operand and saves loads of single elements, so it
+            is done where each element is used PACK_USES times or more. A transposed operand is never copied: what its
+            descriptor describes is its transpose.
+
+The rules. A tile of 128 by 256 in 8 warps keeps the tensor cores busiest, since each element that it reads is used most
+often; but tiles must also fill the GPU, and the last round of them is as long as the others. `_cost` puts a time on
+both, in units of one product of 64 by 64 by 64 elements, and the cheapest of TILES with 1 to MAX_SPLITS slices wins:
+
+- rounds: tiles over multiprocessors, rounded up, times what a tile's k takes, times what a smaller tile wastes;
+- START for what a program does before and after its loop;
+- for slices, what they cost to write and to read again, and ANOTHER_LAUNCH.
+
+With at most THIN rows the product is turned around, (b.T @ a.T).T: the instruction of the tensor cores takes 64 rows at
+least, so the long side of b gives them. All of it reads strides, and copies nothing.
+
+The numbers come from arithmetic about an H200, not yet from measurements on one.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import triton
+
+from kernels.ops import checks
+from kernels.ops.op import MAX_WARPS
+
+THIN = 64  # rows; no more, and the product is turned around
+PACK_USES = 512  # times that an element must be used before packing its operand pays
+MAX_SPLITS = 16
+MAX_PROGRAMS = 2**31 - 1  # of a launch, in its first dimension
+START = 24.0  # of a program beside its loop, in products of 64 by 64 by 64
+ANOTHER_LAUNCH = 60.0
+SLICE_BYTES = 4096.0  # of slices that the whole GPU writes or reads in the time of one such product
+LINE = 64  # columns; a packed row is a multiple of it long
+
+# Rows, columns and k of a tile, warps, stages, halves in which the result leaves, and what its loop takes for the same
+# work, the first being 1. Shared memory: `tests/ops/test_matmul_compiled.py` has them compiled and looks.
+TILES = (
+    (128, 256, 64, 8, 4, 2, 1.0),
+    (128, 128, 64, 8, 4, 1, 1.12),
+    (128, 64, 64, 4, 5, 1, 1.3),
+    (64, 64, 64, 4, 6, 1, 1.7),
+)
+PLAIN = {  # the same for the kernel that takes any operands
+    "half": ((128, 256, 64, 8, 3, 1.0), (128, 128, 64, 8, 3, 1.1), (64, 64, 64, 4, 4, 1.6), (32, 32, 64, 4, 4, 3.0)),
+    "ieee": ((64, 64, 16, 4, 3, 1.0), (32, 32, 16, 4, 3, 1.6)),
+    "tf32": ((128, 128, 32, 8, 3, 1.0), (64, 64, 32, 4, 4, 1.4), (32, 32, 32, 4, 4, 2.5)),
+    "tf32x3": ((64, 128, 32, 8, 2, 1.0), (64, 64, 32, 4, 3, 1.2), (32, 32, 32, 4, 3, 2.2)),
+}
+INTERPRETED = (16, 16, 16, 4, 1)  # a tile under the interpreter, so that small shapes have several
+
+
+@dataclass(frozen=True)
+class MatmulPlan:
+    """What a launch does: the path, a tile in elements, its order, slices, warps, stages, and what is done around it.
+
+    subtiles: in how many parts a tile's result leaves. specialize: one warp group only fetches, the others multiply.
+    turned: the product is computed as (b.T @ a.T).T. pack_a, pack_b: the operand is copied into aligned rows first.
+    """
+
+    path: str
+    block_m: int
+    block_n: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+    group_m: int = 8
+    splits: int = 1
+    subtiles: int = 1
+    specialize: bool = False
+    turned: bool = False
+    pack_a: bool = False
+    pack_b: bool = False
+
+    @property
+    def sliced(self) -> bool:
+        """Whether float32 slices are written first; a turned product always is, and turned back with them."""
+        return self.splits > 1 or self.turned
+
+
+CHOICES = tuple(name for name in MatmulPlan.__dataclass_fields__)
+
+
+@functools.cache
+def plan_matmul(
+    M: int,
+    N: int,
+    K: int,
+    batch: int,
+    element_bytes: int,
+    precision: str,
+    sm_count: int,
+    described: tuple[bool, bool] = (False, False),
+    may_describe: bool = False,
+    interpreted: bool = False,
+) -> MatmulPlan:
+    """The plan for `batch` products (M, K) @ (K, N).
+
+    described: whether the copy engine can read a, and b, as they are. may_describe: whether there is a copy engine, and
+    the dtype has two bytes. interpreted: tiles that a small shape has several of.
+    """
+    kind = "half" if element_bytes == 2 else precision
+    uses = (N, M)
+    pack = tuple(may_describe and not ok and use >= PACK_USES for ok, use in zip(described, uses))
+    fast = may_describe and batch == 1 and K > 0 and all(ok or packed for ok, packed in zip(described, pack))
+    if interpreted:
+        block_m, block_n, block_k, warps, stages = INTERPRETED
+        splits = 2 if 4 * max(M, N) < K else 1
+        return MatmulPlan("tiles", block_m, block_n, block_k, warps, stages, 2, splits)
+    if not fast:
+        tiles = [(*tile[:5], 1, tile[5]) for tile in PLAIN[kind]]
+        best, splits = _cheapest(tiles, M, N, K, batch, sm_count)
+        return MatmulPlan("tiles", *best[:5], splits=splits)
+    if M <= THIN:
+        # One column of tiles along the long side, as narrow as there are rows; slices until every multiprocessor
+        # reads two tiles at a time.
+        tiles = triton.cdiv(N, 128)
+        splits = max(1, min(triton.cdiv(2 * sm_count, tiles), K // 256, MAX_SPLITS))
+        width = max(16, triton.next_power_of_2(M))
+        return MatmulPlan(
+            "persistent", 128, width, 64, 4, 5, splits=splits, turned=True, pack_a=pack[0], pack_b=pack[1]
+        )
+    best, splits = _cheapest(list(TILES), M, N, K, batch, sm_count)
+    subtiles = best[5] if splits == 1 else 1
+    return MatmulPlan("persistent", *best[:5], splits=splits, subtiles=subtiles, pack_a=pack[0], pack_b=pack[1])
+
+
+def _cheapest(tiles: list[tuple], M: int, N: int, K: int, batch: int, sm_count: int) -> tuple[tuple, int]:
+    """The tile and the number of slices of least cost; of equals the first, with fewest slices."""
+    found = []
+    for tile in tiles:
+        steps = max(triton.cdiv(K, tile[2]), 1)
+        for splits in range(1, min(MAX_SPLITS, max(1, steps // 4)) + 1):
+            found.append((_cost(tile, splits, M, N, K, batch, sm_count), tile, splits))
+    _, tile, splits = min(found, key=lambda each: each[0])
+    return tile, splits
+
+
+def _cost(tile: tuple, splits: int, M: int, N: int, K: int, batch: int, sm_count: int) -> float:
+    block_m, block_n, block_k, *_, waste = tile
+    programs = triton.cdiv(M, block_m) * triton.cdiv(N, block_n) * batch * splits
+    steps = triton.cdiv(triton.cdiv(max(K, 1), block_k), splits)
+    loop = steps * (block_m / 64) * (block_n / 64) * (block_k / 64) * waste
+    cost = triton.cdiv(programs, sm_count) * (loop + START)
+    if splits > 1:
+        cost += ANOTHER_LAUNCH + 2 * splits * batch * M * N * 4 / (SLICE_BYTES * sm_count)
+    return cost
+
+
+def require_choice(choices: dict[str, object]) -> None:
+    """What a caller chose of a plan must be possible; ValueError with a sentence otherwise."""
+    for name, value in choices.items():
+        if value is None:
+            continue
+        if name == "path" and value not in ("tiles", "persistent"):
+            raise ValueError(f'path is {value!r}; expected "tiles", "persistent" or None.')
+        if name in ("block_m", "block_n", "block_k"):
+            checks.require_power_of_two(name, value, 256)
+            if value < 16:
+                raise ValueError(f"{name} is {value}; expected at least 16, the least that a matrix instruction takes.")
+        if name == "num_warps":
+            checks.require_power_of_two(name, value, MAX_WARPS)
+        if name == "subtiles":
+            checks.require_power_of_two(name, value, 2)
+        most = {"group_m": 1024, "splits": 64, "num_stages": 8}.get(name)
+        if most and (type(value) is not int or not 1 <= value <= most):
+            raise ValueError(f"{name} is {value!r}; expected a number from 1 to {most}.")

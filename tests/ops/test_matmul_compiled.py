@@ -1,0 +1,108 @@
+"""What the compiler makes of the matmul kernels, on a machine without a GPU too: instructions, registers, memory."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kernels.inspect.limits import shared_limit_bytes
+from kernels.ops.matmul_tuning import CONFIGURATIONS, fitting
+
+pytestmark = pytest.mark.triton
+SMALLEST_SHARED_BYTES = 99 * 1024  # what a program may have on sm_86, sm_89 and sm_120
+
+
+@cache
+def facts(arch: int) -> dict:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+    script = Path(__file__).with_name("compile_matmul.py")
+    root = str(script.parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, script, str(arch)], capture_output=True, text=True, env=environment, cwd=root
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def every_launch(arch: int) -> list[tuple[str, dict]]:
+    return [(name, fact) for name, made in facts(arch).items() for fact in made]
+
+
+def test_everything_compiles_fits_and_spills_nothing():
+    for name, fact in every_launch(90):
+        assert "error" not in fact, f"{name}: {fact.get('error')}"
+        assert fact["shared_bytes"] <= shared_limit_bytes(90), name
+        # With an epilogue the specialized kernel spills, and no plan chooses the two together.
+        assert fact["spills"] == 0 or name == "epilogue specialized", f"{name}: {fact['spills']} bytes are spilled"
+
+
+def test_the_fast_way_is_the_tensor_cores_and_the_copy_engine():
+    found = [(name, fact) for name, fact in every_launch(90) if fact["kernel"] == "_matmul_persistent"]
+    assert {"plan 8192x8192x8192 bfloat16", "plan 16x4096x4096 bfloat16", "transposed 11"} <= {
+        name for name, _ in found
+    }
+    for name, fact in found:
+        assert "wgmma.mma_async" in fact["ptx"] and "mma.sync" not in fact["ptx"], name
+        assert fact["ptx"].count("cp.async.bulk.tensor") >= 3, name
+        specialized = name.startswith(("specialized", "epilogue specialized"))
+        assert ("setmaxnreg" in fact["ptx"]) == specialized, name
+        assert fact["warps"] == (12 if specialized else fact["warps"])
+
+
+def test_the_readable_kernel_reaches_the_tensor_cores_too():
+    for name, fact in every_launch(90):
+        if name.startswith("tuned") and "ieee" in name and "bfloat16" in name:
+            small = fact["tile"]["BLOCK_M"] < 64  # the Hopper instruction takes 64 rows
+            assert ("mma.sync" if small else "wgmma.mma_async") in fact["ptx"], name
+            assert "cp.async.cg.shared.global" in fact["ptx"], name  # tiles on the way while others are multiplied
+
+
+def test_float32_is_exact_unless_tf32_was_asked_for():
+    seen = set()
+    for name, fact in every_launch(90):
+        if "float32" in name or "tf32" in name:
+            asked = "tf32" in name
+            seen.add(asked)
+            uses = re.search(r"mma\S*\.tf32|tf32\.tf32", fact["ptx"]) is not None
+            assert uses == asked, f"{name}: tf32 instructions {'found' if uses else 'missing'}"
+    assert seen == {True, False}
+
+
+def test_offsets_are_multiplied_in_64_bits():
+    for name, fact in every_launch(90):
+        if fact["kernel"] == "_matmul_tiles":
+            # Of a pointer's offset: what is multiplied with a stride, a tensor; tile numbers are scalars and small.
+            kinds = re.findall(r"arith\.muli [^:]*: (tensor<\S+>)", fact["ttir"])
+            assert kinds and all("i64" in kind for kind in kinds), f"{name}: {kinds}"
+
+
+def test_every_pointer_access_is_masked():
+    for name, fact in every_launch(90):
+        accesses = re.findall(r"tt\.(load|store) ([^:{]*)[:{]", fact["ttir"])
+        operands = {"load": 2, "store": 3}
+        for kind, text in accesses:
+            assert text.count("%") >= operands[kind], f"{name}: a {kind} has no mask: {text}"
+
+
+@pytest.mark.parametrize("arch", [80, 120])
+def test_other_cards_have_configurations_that_fit(arch):
+    limit = min(shared_limit_bytes(arch), SMALLEST_SHARED_BYTES)
+    for element_bytes, precision in ((2, "ieee"), (4, "ieee"), (4, "tf32")):
+        assert fitting(element_bytes, precision, limit)
+    made = [(name, fact) for name, fact in every_launch(arch) if name.startswith("tuned")]
+    assert len(made) >= 6
+    for name, fact in made:
+        assert "error" not in fact and fact["shared_bytes"] <= shared_limit_bytes(arch), name
+        assert "float32 ieee" in name or "mma.sync" in fact["ptx"], name
+
+
+def test_a_card_too_small_for_all_is_told_so():
+    assert len(CONFIGURATIONS) == 8 and len({str(each) for each in CONFIGURATIONS}) == 8
+    with pytest.raises(RuntimeError, match=r"smallest configuration needs 30720 bytes .* gives a program 4096"):
+        fitting(2, "ieee", 4096)
