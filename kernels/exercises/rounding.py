@@ -18,12 +18,12 @@ def _through(code: str, value: float) -> float:
 
 
 def f32(value: float) -> float:
-    """`value` rounded to float32: 24 significant bits, at most about 3.4e38, beyond that infinite."""
+    """`value` rounded to float32: 24 significant bits; infinite beyond about 3.4e38."""
     return _through("<f", value)
 
 
 def f16(value: float) -> float:
-    """`value` rounded to float16: 11 significant bits, at most 65504, beyond that infinite."""
+    """`value` rounded to float16: 11 significant bits; infinite beyond 65504."""
     return _through("<e", value)
 
 

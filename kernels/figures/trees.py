@@ -50,7 +50,7 @@ def reduction_tree(levels: Sequence[Sequence[Node]], values: int, caption: str =
             boxes.append(_box(x, y, i in padding[k], last, hatch))
             words.append(text(x + BOX / 2, y + 16, short(value), "kl-t--strong" if last else "", "m"))
             if lost:
-                words.append(text(x + BOX / 2, y + TALL + 13, f"{short(-lost)} lost", "kl-t--bad kl-t--small", "m"))
+                words.append(text(x + BOX / 2 - 5, y + TALL + 13, f"{short(-lost)} lost", "kl-t--bad kl-t--small", "e"))
             said.append(_said(i, columns[k], value, parents, columns[k - 1] if k else (), lost, i in padding[k]))
         described.append(f"{f'level {k}' if k else 'lanes'}: {', '.join(said)}")
     marks = [text(LEFT + WIDE * lane + BOX / 2, TOP - 10, lane, "kl-t--soft", "m") for lane in lanes]
@@ -90,7 +90,7 @@ def _edge(start: float, end: float, y: float, empty: bool) -> str:
 
 
 def _line(empty: bool) -> str:
-    return "kl-leader" if empty else "kl-line kl-c0"
+    return "kl-axisline" if empty else "kl-line kl-c0"
 
 
 def _box(x: float, y: float, empty: bool, last: bool, hatch: str) -> str:

@@ -10,7 +10,7 @@ from kernels.exercises.rounding import f32
 
 
 class Partial(NamedTuple):
-    """A partial sum, the places in the level above that it came from, and what rounding took from it."""
+    """A partial sum, where in the level above it came from, and what rounding took."""
 
     value: float
     parents: tuple[int, ...] = ()
@@ -18,18 +18,19 @@ class Partial(NamedTuple):
 
 
 def add(level, *places):
-    """The partial sums at two places of a level, added and rounded; one place passes its partial sum on."""
-    exact = sum(level[place].value for place in places)  # float64, where two float32 numbers lose nothing that shows
+    """What stands at two places of a level, added and rounded; one place is passed on."""
+    exact = sum(level[place].value for place in places)  # in float64
     return Partial(f32(exact), places, exact - f32(exact))
 
 
 def lanes_of(values, block, neutral=0.0):
     """One lane a value, and lanes of padding up to `block`."""
-    return [Partial(f32(value)) for value in values] + [Partial(neutral)] * (block - len(values))
+    padding = [Partial(neutral)] * (block - len(values))
+    return [Partial(f32(value)) for value in values] + padding
 
 
 def halves(values, block):
-    """A tree: lane i adds what lane i + half holds, then half as many lanes do it again."""
+    """A tree: lane i adds what lane i + half holds, then half as many lanes do so."""
     levels = [lanes_of(values, block)]
     while len(levels[-1]) > 1:
         half = len(levels[-1]) // 2

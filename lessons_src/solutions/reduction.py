@@ -1,0 +1,56 @@
+"""Exercise of Lesson 3: one program turns one row into one number, by a tree.
+
+    lessons check reduction
+
+A matrix lies in x, one row after the other. Row r begins at x[r * stride] and holds n values; what stands between two
+rows, or behind the last one, is not yours to read. A program loads its row into lanes, a power of two of them, and
+folds the lanes together. Edit only what lies between the marks.
+"""
+
+import math
+
+from kernels.exercises.rounding import f32
+
+COMBINE = {
+    "sum": lambda a, b: f32(a + b),
+    "product": lambda a, b: f32(a * b),
+    "maximum": max,
+    "minimum": min,
+}
+
+
+def block_size(n):
+    """How many lanes a row of n values takes, for n of at least 1."""
+    # --- fill in ---
+    return 1 << (n - 1).bit_length()
+    # --- end ---
+
+
+def neutral(operation):
+    """What a lane without a value holds, for each operation in COMBINE."""
+    # --- fill in ---
+    return {"sum": 0.0, "product": 1.0, "maximum": -math.inf, "minimum": math.inf}[operation]
+    # --- end ---
+
+
+def load(x, row, stride, n, block, padding):
+    """A list of `block` lanes: lane i holds value i of the row, or `padding` where the row has ended."""
+    # --- fill in ---
+    return [x[row * stride + lane] if lane < n else padding for lane in range(block)]
+    # --- end ---
+
+
+def fold(lanes, combine):
+    """One value made of all lanes; combine(a, b) makes one partial result of two."""
+    # --- fill in ---
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [combine(lanes[i], lanes[i + half]) for i in range(half)]
+    return lanes[0]
+    # --- end ---
+
+
+def reduce_row(x, out, row, stride, n, operation):
+    """The kernel: the program with this number reduces the row with this number. It is complete."""
+    lanes = load(x, row, stride, n, block_size(n), neutral(operation))
+    out[row] = fold(lanes, COMBINE[operation])

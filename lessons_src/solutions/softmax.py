@@ -1,0 +1,43 @@
+"""Exercise of Lesson 4: softmax of a row, with numbers that a float32 can hold.
+
+    lessons check softmax
+
+A matrix of scores lies in x: row r begins at x[r * stride] and holds n scores. The weights go to out, whose rows follow
+each other without a gap. A program owns one row and has `block` lanes, a power of two that is at least n. Python
+raises an error where a GPU goes on with an infinity or NaN, so exponentials and quotients are those of `exp32` and
+`divide32`. Edit only what lies between the marks.
+"""
+
+import math
+
+from kernels.exercises.rounding import divide32, exp32, f32
+
+
+def load(x, row, stride, n, block):
+    """A list of `block` lanes: lane i holds score i of the row, and something harmless where the row has ended."""
+    # --- fill in ---
+    return [x[row * stride + lane] if lane < n else -math.inf for lane in range(block)]
+    # --- end ---
+
+
+def softmax(lanes):
+    """The weights of all lanes: positive, summing to one; those of lanes without a score are never stored."""
+    # --- fill in ---
+    largest = max(lanes)
+    numerators = [exp32(f32(score - largest)) for score in lanes]
+    total = f32(sum(numerators))
+    return [divide32(numerator, total) for numerator in numerators]
+    # --- end ---
+
+
+def store(out, row, n, lanes):
+    """Write the row's n weights."""
+    # --- fill in ---
+    for lane in range(n):
+        out[row * n + lane] = lanes[lane]
+    # --- end ---
+
+
+def softmax_row(x, out, row, stride, n, block):
+    """The kernel: the program with this number owns the row with this number. It is complete."""
+    store(out, row, n, softmax(load(x, row, stride, n, block)))
