@@ -4,6 +4,7 @@ Every way returns a tree: levels of `Partial`, the lanes first, the total alone 
 was really added to what.
 """
 
+import math
 from typing import NamedTuple
 
 from kernels.exercises.rounding import f32
@@ -52,6 +53,15 @@ def one_by_one(values, block):
     while len(levels[-1]) > 1:
         waiting = range(2, len(levels[-1]))
         levels.append([add(levels[-1], 0, 1), *(add(levels[-1], i) for i in waiting)])
+    return levels
+
+
+def largest(values, block):
+    """A tree again, of maxima; its padding is what no maximum picks."""
+    levels = [lanes_of(values, block, neutral=-math.inf)]
+    while len(levels[-1]) > 1:
+        above, half = levels[-1], len(levels[-1]) // 2
+        levels.append([Partial(max(above[i].value, above[i + half].value), (i, i + half)) for i in range(half)])
     return levels
 
 

@@ -78,3 +78,9 @@ def test_what_a_partial_sum_lost_is_what_it_lacks():
         levels = way((1e8, 1.0, -1e8), 4)
         assert sum(partial.lost for level in levels for partial in level) == lost
         assert sums.total(levels) == 1.0 - lost
+
+
+def test_a_tree_of_maxima_never_picks_its_padding():
+    row = [-3.0, -1.5, -4.0, -2.5, -3.5]
+    assert sums.total(sums.largest(row, 8)) == max(row)
+    assert sums.largest([-math.inf] * 3, 4)[-1][0].value == -math.inf
