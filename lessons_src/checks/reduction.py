@@ -20,6 +20,7 @@ step like the others, so they hold what the operation does not notice: 0 for a s
 a maximum, infinity for a minimum. Whether a lane has a value is decided *before* the load. A lane that loads first and
 throws the value away afterwards computes the right result, and has read memory that belongs to somebody else.""",
 )
+ELSEWHERE = "A row begins at row * stride; rows lie further apart than they are wide."
 GAP = math.nan  # what lies between two rows
 
 
@@ -62,12 +63,13 @@ def full(answer):
     equal(loaded(answer, x, 0, 8, 8, 8), [float(i + 1) for i in range(8)], given="n = 8, block = 8")
 
 
-@EXERCISE.check("every row begins one stride after the one before", cause="A row begins at row * stride.")
+@EXERCISE.check("every row begins one stride after the one before")
 def rows(answer):
     x = matrix(3, 8, 11, lambda row, i: 10 * row + i)
     for row in range(3):
         expected = [float(10 * row + i) for i in range(8)]
-        equal(loaded(answer, x, row, 11, 8, 8), expected, given=f"row {row}, stride = 11, n = 8", owner=row)
+        given = f"row {row}, stride = 11, n = 8"
+        equal(loaded(answer, x, row, 11, 8, 8), expected, given=given, owner=row, cause=ELSEWHERE)
 
 
 @EXERCISE.check("lanes beyond the row hold padding", anchor="#five-values-eight-lanes")
@@ -75,7 +77,10 @@ def beyond(answer):
     x = matrix(2, 5, 9, lambda row, i: 10 * row + i)
     expected = [0.0, 1.0, 2.0, 3.0, 4.0, -7.0, -7.0, -7.0]
     got = loaded(answer, x, 0, 9, 5, 8, padding=-7.0)
-    equal(got, expected, given="n = 5, block = 8, padding = -7", owner=0, mask=lambda lane: lane < 5)
+    inside = "The lane holds what lies behind the row, and not the padding that it was given."
+    equal(
+        got, expected, given="n = 5, block = 8, padding = -7", owner=0, mask=lambda lane: lane < 5, cause=inside
+    )  # fmt: skip
 
 
 @EXERCISE.check(

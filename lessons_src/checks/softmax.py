@@ -44,10 +44,12 @@ def computed(answer, row, block):
     return list(answer.softmax(answer.load(matrix([row], len(row)), 0, len(row), len(row), block)))[: len(row)]
 
 
-def compare(answer, row, block, given):
+def compare(answer, row, block, given, cause=""):
     # a shifted score is rounded once, and an exponential turns that into a relative error; the sum adds n of them
     allowed = ROUNDOFF * (len(row) + 6 + max(abs(score) for score in row if score > -math.inf))
-    close(computed(answer, row, block), weights_of(row), allowed, given=given, owner="program 0", mask=True)
+    close(
+        computed(answer, row, block), weights_of(row), allowed, given=given, owner="program 0", mask=True, cause=cause
+    )
 
 
 @EXERCISE.check("equal scores get equal weights", anchor="#the-five-steps")
@@ -72,13 +74,13 @@ def padded(answer):
 
 @EXERCISE.check(
     "large scores do not overflow",
-    cause="exp(x) is infinite in float32 above 88.7, and infinity by infinity is NaN.",
     hint="Which shift makes every exponent at most 0?",
     anchor="#overflow",
 )
 def large(answer):
-    compare(answer, [1000.0, 1001.0, 1002.0, 999.0], 4, given="[1000, 1001, 1002, 999]")
-    compare(answer, [0.0, 3.0, 1000.0, 999.0], 4, given="[0, 3, 1000, 999]")
+    cause = "exp(x) is infinite in float32 above 88.7, and infinity by infinity is NaN."
+    compare(answer, [1000.0, 1001.0, 1002.0, 999.0], 4, "[1000, 1001, 1002, 999]", cause)
+    compare(answer, [0.0, 3.0, 1000.0, 999.0], 4, "[0, 3, 1000, 999]", cause)
 
 
 @EXERCISE.check("a row near -100", anchor="#zero-padding-is-wrong")
@@ -101,13 +103,14 @@ def all_masked(answer):
         equal(computed(answer, [-math.inf] * n, block), [math.nan] * n, given=f"{n} scores of -inf, block = {block}")
 
 
-@EXERCISE.check("every row begins one stride after the one before", cause="A row of x begins at row * stride.")
+@EXERCISE.check("every row begins one stride after the one before")
 def strides(answer):
     rows = [[10.0 * number + i / 2 for i in range(5)] for number in range(3)]
     x = matrix(rows, 9)
     for number, row in enumerate(rows):
         lanes = answer.load(x, number, 9, 5, 8)
-        equal(list(lanes)[:5], row, given=f"row {number}, stride = 9, n = 5", owner=number)
+        cause = "A row of x begins at row * stride; rows lie further apart than they are wide."
+        equal(list(lanes)[:5], row, given=f"row {number}, stride = 9, n = 5", owner=number, cause=cause)
 
 
 @EXERCISE.check(
