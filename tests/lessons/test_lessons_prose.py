@@ -22,7 +22,8 @@ def listed(text: str, offset: int = 0) -> list[tuple[int, str]]:
     "number",
     [
         "3 µs", "3.5 μs", "12us", "4 ms", "7 ns", "3–5 µs", "3-5 µs", "3 — 5 ms", "-3 µs", "10-µs", "1.5 s",
-        "2 seconds", "900 nanoseconds", "6 GB", "512 KB", "48 KiB", "64 kB", "1.2 TB", "80 MB/s", "4,800 GB/s", "4 800 GB/s",
+        "2 seconds", "900 nanoseconds", "6 GB", "512 KB", "48 KiB", "64 kB", "1.2 TB", "80 MB/s", "4,800 GB/s",
+        "4 800 GB/s",
         "4\u202f800\u00a0GB/s", "3.3e12 B/s", "3.3 × 10^12 B/s", "2·10¹² FLOP/s", "400 Gbit/s", "12 %", "12%",
         "12 percent", "60 TFLOP/s", "60 TFLOPS", "500 GFLOPs", "156 FLOP/byte", "10 FLOP per byte", "1 980 MHz",
         "700 W", "85 °C", "255 registers", "1 register", "400 cycles", "32 clock cycles", "8 sectors", "132 SMs",
@@ -50,9 +51,11 @@ def test_it_is_listed_however_it_is_marked_up(text):
     "text",
     [
         "a shape of 4096 × 1024", "32 × 32 floats", "4096 × `N`", "256 threads", "32 bytes", "a float of 4 bytes",
-        "33 columns", "`12 µs`", "`#!value f\"{x:.0f} µs\"`", "takes `#!value x` µs", "```text\n12 µs\n```", "~~~\n12 µs\n~~~",
+        "33 columns", "`12 µs`", "`#!value f\"{x:.0f} µs\"`", "takes `#!value x` µs", "```text\n12 µs\n```",
+        "~~~\n12 µs\n~~~",
         "````markdown\n```\n12 µs\n```\n12 µs\n````", "> ```text\n> 12 µs\n> ```\n", "<!-- 12 µs -->",
-        "<!--\n12 µs\n-->", '<div style="width: 50%; height: 12 µs">x</div>', "[here](a%20b.md#12%20ms)", "Lesson 9: registers", "sm_90 s",
+        "<!--\n12 µs\n-->", '<div style="width: 50%; height: 12 µs">x</div>', "[here](a%20b.md#12%20ms)",
+        "Lesson 9: registers", "sm_90 s",
         "1 to 7, plain Python", "45 minutes", "8192 times, and each", "the 1980s", "kernel-12 ms",
         "12 sessions", "{: style=\"12 ms\"}", "2³¹ elements", "float32 µs", "3 xs", "64-bit",
         "12 mechanisms", "100 spilling threads", "<svg><text>12 µs</text></svg>", "5 operations", "threefold",
