@@ -7,7 +7,7 @@ import triton.language as tl
 @triton.jit
 def _add_at_most_n(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets <= n  # wrong: lets offset n through
+    mask = offsets <= n
     x = tl.load(x_ptr + offsets, mask=mask)
     y = tl.load(y_ptr + offsets, mask=mask)
     tl.store(out_ptr + offsets, x + y, mask=mask)
@@ -17,6 +17,6 @@ def _add_at_most_n(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def _add_no_load_mask(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
-    x = tl.load(x_ptr + offsets)  # wrong: no mask
+    x = tl.load(x_ptr + offsets)
     y = tl.load(y_ptr + offsets, mask=mask)
     tl.store(out_ptr + offsets, x + y, mask=mask)
