@@ -34,13 +34,43 @@ class GateFault:
         return f"{self.file}:{self.line}: {self.message}"
 
 
-@dataclass
-class Gated:
-    """One exercise through the gate. `verdicts` holds the verdict on each answer of the list, in its order."""
+@dataclass(frozen=True)
+class Judged:
+    """What became of one answer of the list: its verdict, and of the first check that failed what it said.
+
+    `passed` is how many checks it passed before the gate had seen enough of a wrong one.
+    """
 
     name: str
+    wrong: bool
+    thought: str
+    verdict: str
+    check: str = ""
+    sentence: str = ""
+    kind: str = ""
+    given: str = ""
+    passed: int = 0
+
+    @staticmethod
+    def of(answer: Answer, verdict: Verdict) -> Judged:
+        """From an answer and its verdict."""
+        first = verdict.first_failure
+        failure = first.failure if first else None
+        passed = sum(result.status == PASS for result in verdict.results)
+        said = (failure.sentence, failure.kind, failure.given) if failure else (verdict.sentence, "", "")
+        title = first.title if first else ""
+        return Judged(answer.name, answer.wrong, answer.thought, verdict.kind, title, *said, passed)
+
+
+@dataclass
+class Gated:
+    """One exercise through the gate. `answers` holds what became of each answer of the list, in its order."""
+
+    name: str
+    lesson: str = ""
+    checks: int = 0
     faults: list[GateFault] = field(default_factory=list)
-    verdicts: list[tuple[Answer, Verdict]] = field(default_factory=list)
+    answers: list[Judged] = field(default_factory=list)
     skipped: str = ""
     """Why this machine cannot judge it; nothing was proved then."""
 
@@ -80,6 +110,7 @@ def through(files: Files, checker: Checker) -> Gated:
     try:
         exercise = library.described(files)
         listed = library.answers(files)
+        gated.lesson = exercise.lesson
         gated.faults += [*_lesson(files, exercise.lesson), *_counts(answers, listed), *_outside(files)]
         starter = checker.judge(files, files.starter.read_text(encoding="utf-8"))
         if starter.kind == UNAVAILABLE:
@@ -92,9 +123,10 @@ def through(files: Files, checker: Checker) -> Gated:
             message = f"the solution is {solution.kind}, not PASS: {_why(solution)}"
             gated.faults.append(GateFault(files.shown(files.solution), 1, message))
         titles = [result.title for result in solution.results]
+        gated.checks = len(titles)
         for answer in listed:
             verdict = checker.judge(files, library.text_of(files, answer), brief=answer.wrong)
-            gated.verdicts.append((answer, verdict))
+            gated.answers.append(Judged.of(answer, verdict))
             gated.faults += [GateFault(answers, answer.line, each) for each in _judged(answer, verdict, titles)]
     except BrokenChecks as error:
         gated.faults.append(GateFault(checks, 1, str(error)))

@@ -60,21 +60,9 @@ class Progress:
         found[name] = Reached(verdict, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), passed)
         document = {"format": _FORMAT, "exercises": {key: vars(entry) for key, entry in sorted(found.items())}}
         try:
-            self._write(json.dumps(document, indent=1) + "\n")
+            write_whole(self.path, json.dumps(document, indent=1) + "\n")
         except OSError as error:
             self.remark = f"the verdict cannot be kept in {FILE} ({error.strerror})."
-
-    def _write(self, text: str) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".exercises.", suffix=".tmp", dir=self.path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
 
     def _set_aside(self, why: str) -> dict[str, Reached]:
         aside = self.path.with_suffix(f".damaged-{time.time_ns()}.json")
@@ -85,3 +73,17 @@ class Progress:
             return {}
         self.remark = f"{FILE} could not be read ({why}); it is now {aside.name}, and progress begins anew."
         return {}
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

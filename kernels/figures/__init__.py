@@ -5,6 +5,7 @@ from kernels.figures.charts import bar_chart, line_chart
 from kernels.figures.choice import case_table, choice_table, enough_chart, score_table
 from kernels.figures.divergence import divergence_figure
 from kernels.figures.error_budget import error_budget_chart, error_budget_table
+from kernels.figures.exercises import exercise_answers, exercise_lists, exercise_overview
 from kernels.figures.ground_truth import access_table, counter_table, reason_table
 from kernels.figures.html import Markup, data_table, figure
 from kernels.figures.mutants import mutant_list, rewrite_list, verdict_summary
@@ -38,6 +39,9 @@ __all__ = [
     "enough_chart",
     "error_budget_chart",
     "error_budget_table",
+    "exercise_answers",
+    "exercise_lists",
+    "exercise_overview",
     "figure",
     "limit_chart",
     "line_chart",

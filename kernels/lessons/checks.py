@@ -1,4 +1,4 @@
-"""What `lessons verify` checks beside the blocks: the committed results, and outputs of pages that are gone."""
+"""What `lessons verify` checks beside the blocks: committed results, outputs of pages that are gone, exercises."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from kernels.lessons.model import Fault, PageSource
 
 
 def repository_faults(root: Path, sources: list[PageSource]) -> list[Fault]:
-    """Faults of the repository as a whole: stale or unreadable results, accepted outputs without a page."""
-    return [*_results(root), *_outputs(root, sources)]
+    """Faults of the repository as a whole: results, outputs without a page, exercises that do not pass their gate."""
+    return [*_results(root), *_outputs(root, sources), *_exercises(root)]
+
+
+def _exercises(root: Path) -> list[Fault]:
+    """What the mutant gate says of the exercises. An exercise that this machine cannot judge is no fault of it."""
+    from kernels.exercises.kept_gate import kept_gate
+
+    faults = [fault for gated in kept_gate(root) for fault in gated.faults]
+    return [Fault(f"../{fault.file}", fault.line, "exercise", fault.message) for fault in faults]
 
 
 def _results(root: Path) -> list[Fault]:
