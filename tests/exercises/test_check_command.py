@@ -1,0 +1,230 @@
+"""`lessons check` as a learner meets it: exit codes, hints, other files, the list, ASCII, narrow terminals."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from project import RIGHT, make, source
+from typer.testing import CliRunner
+
+from kernels.exercises.progress import FILE, Progress
+
+ROOT = Path(__file__).resolve().parents[2]
+WRONG = "    return n // 2\n"
+ANSWERS = """
+[[wrong]]
+name = "floor division"
+thought = "Half is n // 2."
+replace = [["-(-n // 2)", "n // 2"]]
+fails = "odd numbers"
+says = "n = 3"
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    return make(tmp_path, answers=ANSWERS)
+
+
+@pytest.fixture
+def check(files, monkeypatch):
+    """The command, in this process: its exit code and its output."""
+    from kernels.lessons.command import app
+
+    monkeypatch.setenv("KERNEL_LESSONS_ROOT", str(files.root))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("SITE_URL", raising=False)
+
+    def run(*options: str, **environment: str):
+        done = CliRunner().invoke(app, ["check", *options], env=environment)
+        return done.exit_code, done.output
+
+    return run
+
+
+def write(files, body: str) -> None:
+    files.starter.write_text(source(body), encoding="utf-8")
+
+
+def test_each_verdict_has_its_exit_code(check, files):
+    code, text = check("halves")
+    assert code == 2 and text.startswith("TODO  halves") and "lessons_src/exercises/halves.py:9" in text
+    write(files, WRONG)
+    code, text = check("halves")
+    assert code == 1 and text.startswith("FAIL  halves")
+    write(files, RIGHT)
+    code, text = check("halves")
+    assert code == 0 and text.startswith("PASS  halves")
+    write(files, "    return (\n")
+    code, text = check("halves")
+    assert code == 1 and text.startswith("LOAD ERROR  halves") and "halves.py:10" in text
+    files.checks.write_text(files.checks.read_text().replace("hints=", 'needs="gpu",\n    hints='))
+    code, text = check("halves", LESSONS_WITHOUT="gpu")
+    assert code == 3 and text.startswith("UNAVAILABLE  halves") and "LESSONS_WITHOUT" in text
+
+
+def test_a_failure_says_all_that_is_known(check, files):
+    write(files, WRONG)
+    _, text = check("halves")
+    for part in (
+        "PASS        even numbers",
+        "FAIL  odd numbers",
+        "given          n = 3",
+        "expected       2",
+        "got            1",
+        "likely cause   // rounds down.",
+        "read           docs/lessons/halves.md#odd",
+        "http://localhost:8000/lessons/halves/#odd",
+        "check again    lessons check halves",
+    ):
+        assert part in text, part
+
+
+def test_a_narrow_terminal_and_ascii_lose_nothing(check, files):
+    write(files, "    return -(-n // 2) + (n == 5) * 1000\n")
+    code, text = check("halves", COLUMNS="36", LESSONS_ASCII="1")
+    assert code == 1 and text.isascii()
+    assert max(map(len, text.splitlines())) <= 60  # addresses and paths are not broken
+    drawn = [line for line in text.splitlines() if line.startswith(("  index", "  expected ", "  got ", "    "))]
+    assert any("| 1003 |" in line for line in drawn) and any(line.strip() == "^^^^" for line in drawn)
+
+
+def test_no_colour_without_a_terminal_or_with_no_color(files):
+    write(files, WRONG)
+    command = [sys.executable, "-m", "kernels.lessons.command", "check", "halves"]
+    environment = {**os.environ, "KERNEL_LESSONS_ROOT": str(files.root), "PYTHONPATH": str(ROOT)}
+    for more in ({"FORCE_COLOR": "1"}, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, {}, {"PYTHONIOENCODING": "ascii"}):
+        done = subprocess.run(command, env=environment | more, capture_output=True, cwd=ROOT, check=False)
+        assert done.returncode == 1, done.stderr
+        coloured = b"\x1b[31m" in done.stdout or b"\x1b[1;31m" in done.stdout
+        assert coloured == (more == {"FORCE_COLOR": "1"}), more
+        if "PYTHONIOENCODING" in more:
+            assert done.stdout.isascii()
+
+
+def test_hints_are_counted_and_grow(check):
+    assert check("halves", "--hint") == (0, "hint 1 of 2: Look at 3.\na stronger one: lessons check halves --hint 2\n")
+    assert "hint 2 of 2: -(-n // 2)" in check("halves", "--hint", "2")[1]
+    assert "no more than 2" in check("halves", "--hint", "5")[1]
+    code, text = check("halves", "--hint", "0")
+    assert code == 2 and "from 1 to 2" in text
+    assert "one argument too many" in check("halves", "2")[1]
+
+
+def test_the_explanation_the_solution_and_a_wrong_answer(check, files):
+    assert "rounds *up*" in check("halves", "--explain")[1]
+    code, text = check("halves", "--solution")
+    assert code == 0 and "lessons_src/solutions/halves.py" in text and "def half" not in text
+    assert "-(-n // 2)" in check("halves", "--solution", "--verbose")[1]
+    code, text = check("halves", "--wrong", "floor division")
+    assert code == 1 and "n = 3" in text
+    code, text = check("halves", "--wrong", "flor division")
+    assert code == 2 and "did you mean 'floor division'" in text
+    code, text = check("halves", "--solution", "--wrong", "floor division")
+    assert code == 2 and "exclude each other" in text
+    assert Progress(files.root).read() == {}
+
+
+def test_another_file(check, files, tmp_path):
+    other = tmp_path / "mine.py"
+    other.write_text(source(RIGHT), encoding="utf-8")
+    assert check("halves", "--file", str(other))[0] == 0
+    code, text = check("halves", "--file", str(tmp_path / "none.py"))
+    assert code == 1 and "is not there" in text
+    code, text = check("halves", "--file", str(tmp_path))
+    assert code == 2 and "is a folder" in text
+
+
+def test_names(check):
+    code, text = check("halfs")
+    assert code == 2 and "did you mean halves?" in text
+    code, text = check("nothing_like_it")
+    assert code == 2 and "there are: halves" in text
+    assert check("lessons_src/exercises/halves.py")[0] == 2  # TODO: a path is a name, too
+    code, text = check()
+    assert code == 2 and "halves" in text
+
+
+def test_a_file_that_is_gone_says_how_to_get_it_back(check, files):
+    files.starter.unlink()
+    code, text = check("halves")
+    assert code == 1 and "git checkout -- lessons_src/exercises/halves.py" in text
+
+
+def test_a_check_file_that_does_not_work_is_not_the_learners_fault(check, files):
+    write(files, RIGHT)
+    text = files.checks.read_text()
+    files.checks.write_text(
+        text.replace("from kernels.exercises import", "import no_such\nfrom kernels.exercises import")
+    )
+    code, output = check("halves")
+    assert code == 70 and "lessons_src/checks/halves.py cannot be used" in output and "no_such" in output
+    files.checks.write_text("def (")
+    code, output = check("halves")
+    assert code == 70 and "is no Python" in output
+
+
+def test_progress_is_kept_and_remembers_a_pass(check, files):
+    assert "not tried" in check("--list")[1]
+    write(files, RIGHT)
+    check("halves")
+    assert "PASS" in check("--list")[1] and "1 of 1 passed" in check("--list")[1]
+    write(files, WRONG)
+    check("halves")
+    code, text = check("--list")
+    assert code == 0 and "FAIL (passed before)" in text and "docs/lessons/halves.md#exercise" in text
+    assert not list((files.root / ".lessons").glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"format": 9}', '{"format": 1, "exercises": {"halves": 3}}', "[" * 100_000, "\ufeff{}"],
+)
+def test_a_damaged_progress_file_is_set_aside(check, files, text):
+    path = files.root / FILE
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    code, output = check("--list")
+    assert code == 0 and "could not be read" in output and "begins anew" in output
+    assert [each.read_text(encoding="utf-8") for each in path.parent.glob("*.damaged-*")] == [text]
+    assert check("halves")[0] == 2
+    assert json.loads(path.read_text(encoding="utf-8"))["exercises"]["halves"]["verdict"] == "TODO"
+
+
+def test_bytes_that_are_no_text_are_set_aside_too(check, files):
+    path = files.root / FILE
+    path.parent.mkdir()
+    path.write_bytes(b"\xff\xfe\x00")
+    assert check("--list")[0] == 0 and not path.exists()
+
+
+def test_progress_that_cannot_be_kept_costs_only_itself(check, files):
+    (files.root / ".lessons").write_text("a file where a folder should be")
+    code, text = check("halves")
+    assert code == 2 and "cannot be" in text
+
+
+def test_plain_python_needs_neither_torch_nor_numpy(files):
+    """The whole way of a check, with every package but typer, rich and what they need hidden."""
+    write(files, RIGHT)
+    hide = (
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('numpy', 'torch', 'triton', 'msgspec', 'mkdocs'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+    )
+    site = files.root / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(hide)
+    environment = {**os.environ, "KERNEL_LESSONS_ROOT": str(files.root)}
+    environment["PYTHONPATH"] = os.pathsep.join([str(site), str(ROOT)])
+    command = [sys.executable, "-m", "kernels.lessons.command", "check", "halves"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    proof = subprocess.run([sys.executable, "-c", "import numpy"], env=environment, capture_output=True, check=False)
+    assert proof.returncode == 1
