@@ -12,6 +12,8 @@ from pathlib import Path
 from kernels.lessons.model import Block, Output, PageScan
 from kernels.sources import Sources
 
+_CHECKER = ("kernels.exercises.worker:look", "kernels.exercises.show:verdict_lines")
+
 
 class Reach:
     """What the outputs of one page stand on, as the sources are now."""
@@ -64,7 +66,7 @@ class Reach:
                 except SyntaxError:
                     continue  # its run will say so
             else:
-                reached |= self.sources.explain_shell(block.code)
+                reached |= self.sources.explain_shell(block.code) | self._checked(block.code)
         for path in data:
             reached[f"file {path}"] = _data_digest(self.root / path)
             if path.startswith("results/") and path.endswith(".json"):
@@ -72,6 +74,19 @@ class Reach:
         for name, value in sorted(reached.items()):
             digest.update(f"{name}={value}\n".encode())
         return digest.hexdigest()[:16], reached
+
+    def _checked(self, code: str) -> dict[str, str]:
+        """What `lessons check NAME` in a shell block stands on: the exercise's files, and what judges and shows."""
+        found: dict[str, str] = {}
+        for name in re.findall(r"\blessons\s+check\s+([A-Za-z_]\w*)", code):
+            with contextlib.suppress(KeyError):
+                found |= self.sources.explain(_CHECKER)
+            for file in (f"exercises/{name}.py", f"solutions/{name}.py", f"checks/{name}.py", f"checks/{name}.toml"):
+                path = self.root / "lessons_src" / file
+                found[f"file lessons_src/{file}"] = _data_digest(path)
+                with contextlib.suppress(OSError, SyntaxError):
+                    found |= self.sources.explain_code(path.read_text(encoding="utf-8") if path.suffix == ".py" else "")
+        return found
 
     def _measured(self, path: str) -> dict[str, str]:
         """The kernels that a results file was measured on, as they are today: when one changes, its figures may lie."""

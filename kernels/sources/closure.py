@@ -112,7 +112,7 @@ class Sources:
         return self._codes[code]
 
     def explain_shell(self, code: str) -> dict[str, str]:
-        """What a piece of shell code names of the project: references, ``python -m`` modules, exercises, and files.
+        """What a piece of shell code names of the project: references, ``python -m`` modules, and files.
 
         Programs that a shell starts read what they like, unseen. So a page's shell block names what it stands on, in
         its commands or in a comment: ``# stands on cuda/portfolio.cu:main``.
@@ -121,13 +121,7 @@ class Sources:
         for module in re.findall(r"-m\s+([A-Za-z_][\w.]*)", code):
             for each in (module, f"{module}.__main__"):
                 self._walk([(each, WHOLE)], found)
-        words = set(re.findall(r"[\w./:-]+", code))
-        for name in re.findall(r"\blessons\s+check\s+([A-Za-z_]\w*)", code):
-            if self.module_file("kernels.exercises.worker"):
-                self._walk([("kernels.exercises.worker", "look"), ("kernels.exercises.show", "verdict_lines")], found)
-            words |= {f"lessons_src/{folder}/{name}.py" for folder in ("exercises", "solutions", "checks")}
-            words.add(f"lessons_src/checks/{name}.toml")
-        for word in words:
+        for word in set(re.findall(r"[\w./:-]+", code)):
             path = self.root / word
             if _REFERENCE.match(word) and self._from_string(word):
                 self._walk(self._from_string(word), found)
