@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.exercises.expect import AROUND, seen
 from kernels.exercises.model import Failure, Strip
+from kernels.exercises.raised import launch_failure
 
 if TYPE_CHECKING:
     from kernels.trace.triton import TritonTrace
@@ -25,7 +26,8 @@ def traced(
 
     buffers: the tensors it works on, by name. outputs: those of them that must be written whole, each element once;
     fill them with NaN first. An input that the launch changed ends the check as well, and so does a launch in which no
-    kernel ran. KeyError where an output is no buffer; what the launch raises passes through.
+    kernel ran, or that raises an error whose meaning is known. KeyError where an output is no buffer; what else the
+    launch raises passes through.
     """
     from kernels.trace.triton import trace_triton
     from kernels.trace.values import changed_inputs
@@ -35,15 +37,23 @@ def traced(
     if missing:
         raise KeyError(f"outputs names {missing[0]!r}; the buffers are {', '.join(buffers) or 'none'}")
     before = {name: tensor.detach().clone() for name, tensor in buffers.items() if name not in outputs}
-    trace = trace_triton(launch, buffers)
+    try:
+        trace = trace_triton(launch, buffers)
+    except Exception as error:
+        if known := launch_failure(error, str(given or "")):
+            seen.end(known)
+        raise
     if not trace.launches:
         sentence = "No Triton kernel was launched."
         why = "the launcher computes the result without its kernel, or returns before it launches"
         seen.end(Failure(sentence, kind="no-launch", given=str(given or ""), cause=cause or why, hint=hint))
     seen.compared += len(trace)
     found = trace.faults(outputs=list(outputs))
+    missed = [fault for fault in found if fault.kind == "unwritten"]  # of a store to the wrong tensor, the lesser half
+    found = [fault for fault in found if fault.kind != "unwritten"]
     for name, tensor in before.items():
         found += changed_inputs(trace, name, tensor, buffers[name])
+    found += missed
     if found:
         seen.end(failure_of(trace, found[0], given=str(given or ""), cause=cause, hint=hint))
     return trace

@@ -37,7 +37,9 @@ def added(answer, n, dtype="float32", begin=0):
     roundoff = 2.0**-11 if dtype == "float16" else 2.0**-24  # one rounding of the exact sum
     tolerance = 2 * roundoff * float(expected.abs().max())
     owners = trace.owners("out")
-    close(out, expected, tolerance, given=given, owner=lambda i: f"program {owners[i]}")
+    unread = [name for name in ("x", "y") if not (trace.counts(name, "read") > 0).all()]
+    cause = f"no program reads all of {' and '.join(unread)}" if unread else ""
+    close(out, expected, tolerance, given=given, owner=lambda i: f"program {owners[i]}", cause=cause)
     return trace
 
 

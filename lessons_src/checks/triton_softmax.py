@@ -52,14 +52,19 @@ def weighed(answer, rows, width, dtype="float32", centre=0.0, padding=(0, 0), ma
     # error of it. The sum adds sqrt(width) roundings, the operations around it a few, and the store rounds once.
     relative = 2.0**-24 * (width**0.5 + 8 + 8) + (2.0**-11 if dtype == "float16" else 0.0)
     tolerance = relative * float(expected.nan_to_num().max())
-    owners, cause = trace.owners("out"), _cause(answer, x, out, expected)
+    owners, cause = trace.owners("out"), _cause(answer, trace, x, out, expected)
     close(out, expected, tolerance, given=given, owner=lambda m, n: f"program {owners[m, n]}", cause=cause)
 
 
-def _cause(answer, x, out, expected) -> str:
-    """Why there is NaN in a result: padding without a value, where the answer is free of NaN once padding is 0."""
+def _cause(answer, trace, x, out, expected) -> str:
+    """Why a weight is wrong, where that can be told: it is the padding if the answer is free of NaN with padding 0."""
+    import numpy as np
     import torch
 
+    unread = np.argwhere(trace.counts("x", "read") == 0)
+    if len(unread):
+        row, column = unread[0]
+        return f"no program reads x[{row}, {column}]: the block is narrower than the row, or a row begins elsewhere"
     if not (out.isnan() & ~expected.isnan()).any():
         return ""
     again = torch.zeros_like(out)

@@ -36,23 +36,30 @@ def summed(answer, rows, width, dtype="float32", padding=0, centre=0.0):
     stride = f", rows {width + padding} elements apart" if padding else ""
     given = f"{rows} row{'s' * (rows != 1)} of {width}, {dtype}{stride}"
     with undefined_is_nan():
-        traced(lambda: answer.row_sum(x, out), {"x": x, "out": out}, outputs=["out"], given=given)
+        trace = traced(lambda: answer.row_sum(x, out), {"x": x, "out": out}, outputs=["out"], given=given)
     # The errors of a long sum in float32 behave like a random walk: sqrt(width) roundings of partial sums.
     largest = float(x.double().abs().sum(dim=1).max())
     tolerance = 2.0**-24 * (width**0.5 + 4) * largest
-    close(out, x.double().sum(dim=1), tolerance, given=given, owner=lambda row: row, cause=_cause(out))
+    close(out, x.double().sum(dim=1), tolerance, given=given, owner=lambda row: row, cause=_cause(trace, out))
 
 
-def _cause(out) -> str:
-    """Why there is NaN in a result: x holds none, and an access outside of x would have been found before."""
-    open_padding = "a masked load without other= has no defined value where its mask is off (NaN, in this check)"
-    return open_padding if bool(out.isnan().any()) else ""
+def _cause(trace, out) -> str:
+    """Why a sum is wrong, where that can be told: an access outside of x would have been found before."""
+    import numpy as np
+
+    unread = np.argwhere(trace.counts("x", "read") == 0)
+    if len(unread):
+        row, column = unread[0]
+        return f"no program reads x[{row}, {column}]: the block is narrower than the row, or a row begins elsewhere"
+    if bool(out.isnan().any()):  # x holds none
+        return "a masked load without other= has no defined value where its mask is off (NaN, in this check)"
+    return ""
 
 
 @EXERCISE.check(
     "one row",
     cause="The sum itself is off, or it is not stored where the number of the row says.",
-    hint="Load the whole row as one block, reduce it with tl.sum(..., axis=0), store the one number that is left.",
+    hint="One row takes one program. Load the row as one block, reduce it with tl.sum(..., axis=0), store the number.",
     anchor="#exercise-sum",
 )
 def one_row(answer):
