@@ -28,7 +28,7 @@ def _add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def add(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None:
-    """Writes x + y to out: contiguous, of one length, which may be 0; float32 or float16."""
+    """Writes x + y to out: contiguous, of one length (0, too), float32 or float16."""
     n = out.numel()
     # --- fill in ---
     _add[(triton.cdiv(n, BLOCK),)](x, y, out, n, BLOCK=BLOCK)
