@@ -1,0 +1,193 @@
+"""attention_backward: the gradients of attention, from what it kept of the forward pass.
+
+    weight = 2**(score - lse)      dv = weightᵀ dout      dweight = dout vᵀ
+    dscore = weight * (dweight - delta), delta[i] = sum_d out[i, d] * dout[i, d]
+    dq = scale * dscore k          dk = scale * dscoreᵀ q
+
+Shapes, strides, visibility and limits are those of `kernels.ops.attention`; dout may have any strides.
+Precision products accumulate in float32; weights and dscore are rounded to the dtype before they are multiplied.
+Order     no atomics: the query heads that share a head of keys are added up by one program, one after the other, so the
+          same input gives the same bits. The price is that dscore is computed twice, once for dk and once for dq.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.ops import checks
+from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_attention, seen, steps, with_unit_columns
+from kernels.ops.library import launch, register, wrap_triton
+
+ROWS = 32  # of a program that computes delta
+
+
+@triton.jit
+def _attention_delta(out_ptr, dout_ptr, delta_ptr, rows, H, Sq, dout_stride_b, dout_stride_h, dout_stride_m,
+                     D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    d = tl.arange(0, BLOCK_D)[None, :]
+    mask = (row[:, None] < rows) & (d < D)
+    out = tl.load(out_ptr + row[:, None] * D + d, mask=mask, other=0.0).to(tl.float32)
+    at = (row // Sq // H) * dout_stride_b + (row // Sq % H) * dout_stride_h + (row % Sq) * dout_stride_m
+    dout = tl.load(dout_ptr + at[:, None] + d, mask=mask, other=0.0).to(tl.float32)
+    tl.store(delta_ptr + row, tl.sum(out * dout, axis=1), mask=row < rows)
+
+
+@triton.jit
+def _attention_keys(
+    q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, lengths_ptr, H, Sq, Sk, group, scale, factor,
+    q_stride_b, q_stride_h, q_stride_m, k_stride_b, k_stride_h, k_stride_n, v_stride_b, v_stride_h, v_stride_n,
+    dout_stride_b, dout_stride_h, dout_stride_m,
+    D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, RAGGED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    # One program owns BLOCK_N keys of one head, and walks along the queries that see any of them, head
+    # by head of those that share it.
+    blocks = tl.cdiv(Sk, BLOCK_N)
+    block = tl.program_id(0) % blocks
+    key_heads = H // group
+    b = (tl.program_id(0) // blocks // key_heads).to(tl.int64)
+    key_head = (tl.program_id(0) // blocks % key_heads).to(tl.int64)
+    n = block * BLOCK_N + tl.arange(0, BLOCK_N)
+    d = tl.arange(0, BLOCK_D)[None, :]
+    length = Sk
+    if RAGGED:
+        length = tl.minimum(tl.maximum(tl.load(lengths_ptr + b), 0), Sk)
+    shift = length - Sq
+    inside = (n[:, None] < length) & (d < D)
+    rows = n.to(tl.int64)[:, None]
+    k = tl.load(k_ptr + b * k_stride_b + key_head * k_stride_h + rows * k_stride_n + d, mask=inside, other=0.0)
+    v = tl.load(v_ptr + b * v_stride_b + key_head * v_stride_h + rows * v_stride_n + d, mask=inside, other=0.0)
+    dk = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
+    dv = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
+    begin, end = 0, Sq
+    if CAUSAL:
+        begin = tl.minimum(tl.maximum(block * BLOCK_N - shift, 0), Sq) // BLOCK_M * BLOCK_M
+    if WINDOW > 0:
+        end = tl.minimum(tl.maximum(block * BLOCK_N + BLOCK_N - 1 - shift + WINDOW, 0), Sq)
+    if block * BLOCK_N >= length:
+        end = begin
+    for g in range(group):
+        h = key_head * group + g
+        q_head = q_ptr + b * q_stride_b + h * q_stride_h
+        dout_head = dout_ptr + b * dout_stride_b + h * dout_stride_h
+        kept = (b * H + h) * Sq
+        for start in range(begin, end, BLOCK_M):
+            m = start + tl.arange(0, BLOCK_M)
+            there = (m[:, None] < Sq) & (d < D)
+            queries = m.to(tl.int64)[:, None]
+            q = tl.load(q_head + queries * q_stride_m + d, mask=there, other=0.0)
+            dout = tl.load(dout_head + queries * dout_stride_m + d, mask=there, other=0.0)
+            lse = tl.load(lse_ptr + kept + m, mask=m < Sq, other=float("inf"))
+            delta = tl.load(delta_ptr + kept + m, mask=m < Sq, other=0.0)
+            score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            score = tl.where(seen(m, n, length, shift, CAUSAL, WINDOW), score, float("-inf"))
+            weight = tl.exp2(score - lse[:, None])
+            dv = tl.dot(tl.trans(weight.to(dout.dtype)), dout, dv, input_precision="ieee")
+            dweight = tl.dot(dout, tl.trans(v), input_precision="ieee")
+            dscore = weight * (dweight - delta[:, None])
+            dk = tl.dot(tl.trans(dscore.to(q.dtype)), q, dk, input_precision="ieee")
+    at = ((b * key_heads + key_head) * Sk + rows) * D + d
+    written = (n[:, None] < Sk) & (d < D)
+    tl.store(dk_ptr + at, (dk * factor).to(dk_ptr.dtype.element_ty), mask=written)
+    tl.store(dv_ptr + at, dv.to(dv_ptr.dtype.element_ty), mask=written)
+
+
+@triton.jit
+def _attention_dq(
+    q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, delta_ptr, dq_ptr, lengths_ptr, H, Sq, Sk, group, scale, factor,
+    q_stride_b, q_stride_h, q_stride_m, k_stride_b, k_stride_h, k_stride_n, v_stride_b, v_stride_h, v_stride_n,
+    dout_stride_b, dout_stride_h, dout_stride_m,
+    D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, RAGGED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    # One program owns BLOCK_M queries of one head, as in the forward kernel.
+    blocks = tl.cdiv(Sq, BLOCK_M)
+    block = blocks - 1 - tl.program_id(0) % blocks
+    b, h = (tl.program_id(0) // blocks // H).to(tl.int64), (tl.program_id(0) // blocks % H).to(tl.int64)
+    m = block * BLOCK_M + tl.arange(0, BLOCK_M)
+    d = tl.arange(0, BLOCK_D)[None, :]
+    length = Sk
+    if RAGGED:
+        length = tl.minimum(tl.maximum(tl.load(lengths_ptr + b), 0), Sk)
+    shift = length - Sq
+    there = (m[:, None] < Sq) & (d < D)
+    queries = m.to(tl.int64)[:, None]
+    q = tl.load(q_ptr + b * q_stride_b + h * q_stride_h + queries * q_stride_m + d, mask=there, other=0.0)
+    dout = tl.load(
+        dout_ptr + b * dout_stride_b + h * dout_stride_h + queries * dout_stride_m + d, mask=there, other=0.0
+    )
+    row = (b * H + h) * Sq + m
+    lse = tl.load(lse_ptr + row, mask=m < Sq, other=float("inf"))
+    delta = tl.load(delta_ptr + row, mask=m < Sq, other=0.0)
+    k_ptr += b * k_stride_b + h // group * k_stride_h
+    v_ptr += b * v_stride_b + h // group * v_stride_h
+    dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    first, last = block * BLOCK_M, tl.minimum(block * BLOCK_M + BLOCK_M, Sq) - 1
+    begin = first_key(first, shift, WINDOW) // BLOCK_N * BLOCK_N
+    for start in range(begin, last_key(last, length, shift, CAUSAL), BLOCK_N):
+        n = start + tl.arange(0, BLOCK_N)
+        inside = (n[:, None] < length) & (d < D)
+        rows = n.to(tl.int64)[:, None]
+        k = tl.load(k_ptr + rows * k_stride_n + d, mask=inside, other=0.0)
+        v = tl.load(v_ptr + rows * v_stride_n + d, mask=inside, other=0.0)
+        score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        score = tl.where(seen(m, n, length, shift, CAUSAL, WINDOW), score, float("-inf"))
+        weight = tl.exp2(score - lse[:, None])
+        dweight = tl.dot(dout, tl.trans(v), input_precision="ieee")
+        dscore = weight * (dweight - delta[:, None])
+        dq = tl.dot(dscore.to(k.dtype), k, dq, input_precision="ieee")
+    tl.store(dq_ptr + row[:, None] * D + d, (dq * factor).to(dq_ptr.dtype.element_ty), mask=there)
+
+
+def _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale):
+    B, H, Sq, D = q.shape
+    key_heads, Sk = k.shape[1:3]
+    plan = plan_attention(D, q.element_size(), backward=True)
+    delta = torch.empty_like(lse)
+    grid = (triton.cdiv(B * H * Sq, ROWS),)
+    arguments = (out, dout, delta, B * H * Sq, H, Sq, *steps(dout))
+    launch(wrap_triton(_attention_delta), grid, arguments, D=D, BLOCK_M=ROWS, BLOCK_D=plan.block_d, num_warps=4)
+    lengths = {"RAGGED": lengths is not None}, out if lengths is None else lengths
+    numbers = (H, Sq, Sk, H // key_heads, scale * LOG2_E, scale, *steps(q), *steps(k), *steps(v), *steps(dout))
+    flags = {"D": D, "CAUSAL": causal, "WINDOW": window, **lengths[0]}
+    tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "BLOCK_D": plan.block_d}
+    options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
+    tensors = (q, k, v, dout, lse, delta)
+    grid = (B * key_heads * triton.cdiv(Sk, plan.block_n),)
+    launch(wrap_triton(_attention_keys), grid, (*tensors, dk, dv, lengths[1], *numbers), **flags, **tile, **options)
+    grid = (B * H * triton.cdiv(Sq, plan.block_m),)
+    launch(wrap_triton(_attention_dq), grid, (*tensors, dq, lengths[1], *numbers), **flags, **tile, **options)
+
+
+def _forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    lengths: torch.Tensor | None,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    dout: torch.Tensor,
+    causal: bool,
+    window: int,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """dq, dk and dv, contiguous, with the shapes of q, k and v."""
+    for name, tensor in (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout)):
+        checks.require_tensor(name, tensor, differentiable=True)
+    checks.require_same("dout", dout, "out", out)
+    checks.require_runnable("q", q, _attention_keys)
+    dq, dk, dv = _outputs(q, k, v, lengths, out, lse, dout, causal, window, scale)
+    if not (q.numel() and k.numel()):
+        return dq.zero_(), dk.zero_(), dv.zero_()
+    q, k, v, dout = (with_unit_columns(tensor) for tensor in (q, k, v, dout))
+    lengths = None if lengths is None else lengths.contiguous()
+    _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
+    return dq, dk, dv
+
+
+def _outputs(q, k, v, lengths, out, lse, dout, causal, window, scale):
+    return tuple(torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v))
+
+
+attention_backward = register("attention_backward", _forward, _outputs)

@@ -1,0 +1,78 @@
+"""What the forward and the backward kernels of attention share: which keys a query sees, and how work is cut up."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+LOG2_E = math.log2(math.e)  # kernels compute 2**x, so scores are scaled by it
+
+
+@triton.jit
+def seen(m, n, length, shift, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
+    """Which of the keys n each of the queries m sees, (queries, keys). Query i stands at key i + shift."""
+    visible = (n < length)[None, :] & (m[:, None] >= 0)
+    if CAUSAL:
+        visible &= n[None, :] <= m[:, None] + shift
+    if WINDOW > 0:
+        visible &= n[None, :] > m[:, None] + shift - WINDOW
+    return visible
+
+
+@triton.jit
+def first_key(m, shift, WINDOW: tl.constexpr):
+    """The first key that query m may see."""
+    first = 0
+    if WINDOW > 0:
+        first = tl.maximum(m + shift - WINDOW + 1, 0)
+    return first
+
+
+@triton.jit
+def last_key(m, length, shift, CAUSAL: tl.constexpr):
+    """One past the last key that query m may see."""
+    last = length
+    if CAUSAL:
+        last = tl.minimum(tl.maximum(m + shift + 1, 0), length)
+    return last
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """Queries, keys and head elements of a program's tiles, its warps, and the steps of its software pipeline."""
+
+    block_m: int
+    block_n: int
+    block_d: int
+    num_warps: int
+    num_stages: int
+
+
+def plan_attention(D: int, element_bytes: int, backward: bool = False) -> AttentionPlan:
+    """Tiles by head size and element size; the head is padded with zeros to a power of two, at least 16.
+
+    Query, key and value tiles of a program, the latter num_stages times, lie in shared memory: 228 KiB of a
+    multiprocessor of compute capability 9.0, of which a block gets 227.
+    """
+    block_d = max(16, triton.next_power_of_2(D))
+    if element_bytes == 4:  # no Tensor Cores: registers hold the operands of every product
+        side = 16 if block_d > 128 else 32
+        return AttentionPlan(side, side, block_d, 8, 1)
+    if backward:
+        block_m, block_n = (64, 128) if block_d <= 128 else (32, 64)
+        return AttentionPlan(block_m, block_n, block_d, 8, 2 if block_d <= 64 else 1)
+    if block_d > 128:
+        return AttentionPlan(128, 32, block_d, 8, 2)
+    return AttentionPlan(128, 64, block_d, 8 if block_d > 64 else 4, 3)
+
+
+def steps(tensor: torch.Tensor) -> tuple[int, int, int]:
+    """Strides of batch, head and position, in elements."""
+    return tensor.stride()[:3]
+
+
+def with_unit_columns(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a contiguous copy where the elements of a head do not lie side by side."""
+    return tensor if tensor.stride(3) == 1 else tensor.contiguous()
