@@ -311,6 +311,17 @@ def _record(name: str, causal: bool, benches: tuple[op.Case, ...]) -> op.Op:
             q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
         )
 
+    def formula(q, k, v):
+        """As the formula reads, with the whole matrix of scores; for Sq = Sk, as `library`."""
+        group = q.shape[1] // k.shape[1]
+        if group > 1:
+            k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+        score = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+        if causal:
+            later = torch.ones(score.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+            score = score.masked_fill(later, float("-inf"))
+        return torch.softmax(score.float(), dim=-1).to(v.dtype) @ v
+
     def through(backend: str):
         def call(q, k, v):
             from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -327,6 +338,7 @@ def _record(name: str, causal: bool, benches: tuple[op.Case, ...]) -> op.Op:
         implementations=(
             op.Implementation("triton", ours, "triton", "kernels.ops.attention:_launch", ours=True),
             op.Implementation("torch", library, "torch", ""),
+            op.Implementation("torch.compile", op.compiled(formula), "torch", ""),
             op.Implementation("cudnn", through("CUDNN_ATTENTION"), "torch", "", dtypes=half),
             op.Implementation("flash", through("FLASH_ATTENTION"), "torch", "", dtypes=half),
         ),

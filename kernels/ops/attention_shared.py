@@ -7,6 +7,11 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.ops.interpreter_dot import dot_like_a_gpu
+
+if triton.knobs.runtime.interpret:
+    dot_like_a_gpu()
+
 LOG2_E = math.log2(math.e)  # kernels compute 2**x, so scores are scaled by it
 
 
