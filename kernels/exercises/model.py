@@ -37,7 +37,8 @@ class Exercise:
 
     lesson: the page and heading below docs/, as in "lessons/1-offsets-and-masks.md#exercise". task: one sentence.
     needs: "cpu", "triton" (interpreted) or "gpu". hints: each stronger than the one before. explain: why the right
-    answer is right, in Markdown. ValueError where one of these cannot be.
+    answer is right, in Markdown. imports: modules that the checks stand on beside those of `needs`; they are imported
+    once, before any answer is loaded. ValueError where one of these cannot be.
     """
 
     lesson: str
@@ -45,11 +46,14 @@ class Exercise:
     needs: str = "cpu"
     hints: Sequence[str] = ()
     explain: str = ""
+    imports: Sequence[str] = ()
     checks: list[Check] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.needs not in NEEDS:
             raise ValueError(f"needs={self.needs!r}: an exercise needs one of {', '.join(NEEDS)}")
+        if isinstance(self.imports, str):
+            raise ValueError("imports is one string; it is a tuple of the names of modules")
         if isinstance(self.hints, str):
             raise ValueError("hints is one string; it is a tuple of strings, each stronger than the one before")
         if ".md" not in self.lesson:
