@@ -69,7 +69,7 @@ def compiled(kernel, arguments, constants, arch):
 
 
 def launches(
-    shape, dtype, precision="ieee", arch=90, turned=(False, False), offset=0, tuned=None, epilogue=False, **choices
+    shape, dtype, precision="ieee", arch=90, transposed=(False, False), offset=0, tuned=None, epilogue=False, **choices
 ):
     """What the launcher launches for a product of this shape: kernels, arguments and constants, in their order."""
     found = []
@@ -85,7 +85,7 @@ def launches(
         flat = torch.empty(rows * columns + offset, dtype=getattr(torch, dtype), device="meta")[offset:]
         return flat.view(stored).t() if is_turned else flat.view(stored)
 
-    a, b, out = empty(M, K, turned[0]), empty(K, N, turned[1]), empty(M, N, False)
+    a, b, out = empty(M, K, transposed[0]), empty(K, N, transposed[1]), empty(M, N, False)
     rest = {"bias": out[0], "residual": out, "activation": "gelu"} if epilogue else {}
     choices = {**({"path": "tiles", "splits": 1, **tuned} if tuned else {}), **choices}
     matmul_launch.launch_product(a, b, out, precision, **rest, choices=choices)
@@ -110,8 +110,8 @@ def cases(arch):
     if arch < 90:
         return found
     for ways in ((True, False), (False, True), (True, True)):
-        found[f"transposed {ways[0]:d}{ways[1]:d}"] = ((square, "bfloat16"), {"turned": ways})
-        found[f"specialized {ways[0]:d}{ways[1]:d}"] = ((square, "bfloat16"), {"turned": ways, **SPECIALIZED})
+        found[f"transposed {ways[0]:d}{ways[1]:d}"] = ((square, "bfloat16"), {"transposed": ways})
+        found[f"specialized {ways[0]:d}{ways[1]:d}"] = ((square, "bfloat16"), {"transposed": ways, **SPECIALIZED})
     found["specialized"] = ((square, "bfloat16"), SPECIALIZED)
     found["specialized float16"] = ((square, "float16"), SPECIALIZED)
     found["epilogue"] = ((square, "bfloat16"), {"epilogue": True})

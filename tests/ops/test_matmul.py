@@ -17,6 +17,7 @@ from .shared import Banded, whole_storage
 CASES = [pytest.param(case.shape, id="x".join(map(str, case.shape))) for case in OP.checks]
 NAN = float("nan")
 SMALL = {"block_m": 16, "block_n": 16, "block_k": 16}
+# fmt: off
 WAYS = {
     "tiles": {"path": "tiles", **SMALL},
     "tiles in three slices": {"path": "tiles", **SMALL, "splits": 3},
@@ -26,9 +27,14 @@ WAYS = {
     "persistent in slices": {"path": "persistent", **SMALL, "splits": 3},
     "persistent, in halves": {"path": "persistent", "block_m": 16, "block_n": 32, "block_k": 16, "subtiles": 2},
     "persistent, specialized": {"path": "persistent", **SMALL, "specialize": True},
+    "persistent, two groups multiply": {
+        "path": "persistent", "block_m": 128, "block_n": 128, "block_k": 64, "num_warps": 4, "num_stages": 3,
+        "specialize": True, "turned": False, "splits": 1,
+    },
     "persistent, turned": {"path": "persistent", **SMALL, "turned": True, "splits": 2},
     "persistent, packed": {"path": "persistent", **SMALL, "pack_a": True, "pack_b": True},
 }
+# fmt: on
 WAYS = [pytest.param(way, id=name) for name, way in WAYS.items()]
 
 
