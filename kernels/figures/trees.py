@@ -50,7 +50,7 @@ def reduction_tree(levels: Sequence[Sequence[Node]], values: int, caption: str =
             boxes.append(_box(x, y, i in padding[k], last, hatch))
             words.append(text(x + BOX / 2, y + 16, short(value), "kl-t--strong" if last else "", "m"))
             if lost:
-                words.append(text(x + BOX / 2 - 5, y + TALL + 13, f"{short(-lost)} lost", "kl-t--bad kl-t--small", "e"))
+                words.append(text(x + BOX / 2 - 5, y + TALL + 13, change(lost), "kl-t--bad kl-t--small", "e"))
             said.append(_said(i, columns[k], value, parents, columns[k - 1] if k else (), lost, i in padding[k]))
         described.append(f"{f'level {k}' if k else 'lanes'}: {', '.join(said)}")
     marks = [text(LEFT + WIDE * lane + BOX / 2, TOP - 10, lane, "kl-t--soft", "m") for lane in lanes]
@@ -62,6 +62,8 @@ def reduction_tree(levels: Sequence[Sequence[Node]], values: int, caption: str =
     title = caption or f"A {operation} of {values} values"
     body = [pattern, *edges, *boxes, *marks, *words]
     picture = svg("tree", title, "; ".join(described), width, height, body)
+    if any(lost for level in levels for _, _, lost in level):
+        caption = f"{caption}. In red: what rounding changed." if caption else "In red: what rounding changed."
     return figure(scroll(title, picture), caption, "tree")
 
 
@@ -69,6 +71,11 @@ def short(value: float) -> str:
     """At most seven characters: 5, 2.5, 1e+08, −inf, nan."""
     words = f"{value:.4g}"
     return words.replace("e+0", "e").replace("e-0", "e−").replace("e+", "e").replace("-", "−")
+
+
+def change(lost: float) -> str:
+    """What rounding did to a number, with two digits: −1, +7.5e−9."""
+    return ("−" if lost > 0 else "+") + short(float(f"{abs(lost):.2g}"))
 
 
 def _require_once(levels: Sequence[Sequence[Node]]) -> None:
@@ -102,4 +109,4 @@ def _said(i, columns, value, parents, above, lost, empty) -> str:
     name = f"lane {columns[i]} holds {'padding ' if empty else ''}{short(value)}"
     if parents:
         name += f" from lanes {' and '.join(str(above[parent]) for parent in parents)}"
-    return name + (f", rounding lost {short(lost)}" if lost else "")
+    return name + (f", rounding changed it by {change(lost)}" if lost else "")

@@ -48,8 +48,13 @@ def test_the_text_says_what_the_picture_shows():
 
 def test_what_rounding_took_stands_at_the_sum_that_lost_it():
     serial, tree = (reduction_tree(way(CANCELLING, 4), 3) for way in (sums.one_by_one, sums.halves))
-    assert "rounding lost 1" in serial and "−1 lost" in serial
-    assert "lost" not in tree
+    assert "rounding changed it by −1" in serial and ">−1<" in serial and "In red" in serial
+    assert "rounding" not in tree
+
+
+def test_a_sum_that_was_rounded_up_says_so():
+    html = reduction_tree(sums.halves((2.0**24, 3.0), 2), 2)  # 16777219 lies between two numbers, and goes to the next
+    assert "rounding changed it by +1" in html
 
 
 def test_what_waits_is_a_line_and_no_box():
