@@ -123,7 +123,7 @@ def _of_lessons(given: list[str], loose: bool) -> str:
             path = page.partition("#")[0].removeprefix("docs/")
             if path.endswith(".md") and path != "lessons/mine.md" and not _exists(f"docs/{path}"):
                 return f"there is no page {page}"
-    if given[0] == "check" and arguments:
+    if given[0] == "check" and arguments and not PLACEHOLDER.match(given[1]):
         if not _exists(f"lessons_src/exercises/{arguments[0]}.py"):
             return f"there is no exercise {arguments[0]}"
         if "--wrong" in given:
