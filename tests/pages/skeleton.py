@@ -15,7 +15,7 @@ SENTENCE = 40
 """The fewest characters that say why something is left out."""
 VERDICT = re.compile(
     r'class="kl-verdict__kind"|\b(out of bounds|never written|written twice|race|masks?|double write|unwritten'
-    r"|is written by|barrier|misaligned|not a number|NaN|wrong|FAIL|ends past|reads past|lost)\b",
+    r"|is written by|barrier|misaligned|not a number|NaN|wrong|FAIL|ends past|reads past|lost|failed|no complaint)\b",
     re.IGNORECASE,
 )
 """What an output says that finds a kernel wrong: a verdict of the trace, of a check, or of a comparison."""
