@@ -22,9 +22,11 @@ import triton
 import triton.language as tl
 
 from kernels.ops.interpreter import behave_like_a_gpu
+from kernels.ops.interpreter_dot import dot_like_a_gpu
 
 if triton.knobs.runtime.interpret:
     behave_like_a_gpu()  # bfloat16 rounds as on a GPU, and no warnings about lines of Triton
+    dot_like_a_gpu()  # tl.dot multiplies bfloat16 as numbers; the interpreter takes their bits
 
 
 @triton.jit
