@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernels.figures.html import Markup, data_table, escape
 
 if TYPE_CHECKING:
-    from kernels.exercises.gate import Gated
+    from kernels.exercises.gate import Gated, Judged
 
 ACCESSES = frozenset(
     ("out-of-bounds", "double-write", "unwritten", "read-write-overlap", "global-race", "read-before-written")
@@ -32,14 +32,18 @@ def exercise_overview(exercises: Iterable[Gated]) -> str:
 
 
 def exercise_answers(gated: Gated) -> str:
-    """A table of one exercise's wrong answers: what is thought, which check fails first, and what it says."""
-    rows = [
-        [answer.name, _prose(answer.thought), _prose(answer.check), _said(answer.sentence, answer.given)]
-        for answer in gated.answers
-        if answer.wrong
-    ]
-    heads = ["wrong answer", "what one thinks", "first check that fails", "what it says"]
-    return data_table(heads, rows, f"Wrong answers to {gated.name}")
+    """A list of one exercise's wrong answers: what is thought, which check fails first, and what it says."""
+    items = [_item(answer) for answer in gated.answers if answer.wrong]
+    title = f"Wrong answers to {escape(gated.name)}"
+    inner = "".join(items or ["<li>none</li>"])
+    return f'<div class="kl-fig kl-verdicts"><p class="kl-verdicts__title">{title}</p><ul>{inner}</ul></div>'
+
+
+def _item(answer: Judged) -> str:
+    said = f'<em class="kl-verdict__kind">{_prose(answer.check or answer.verdict)}</em>: {escape(answer.sentence.rstrip("."))}.'
+    given = f" Given: {escape(answer.given)}." if answer.given else ""
+    parts = [f"<strong>{escape(answer.name)}</strong>", f"Thought: {_prose(answer.thought)}", said + given]
+    return f"<li>{'<br>'.join(parts)}</li>"
 
 
 def exercise_lists(exercises: Iterable[Gated]) -> str:
@@ -52,11 +56,7 @@ def exercise_lists(exercises: Iterable[Gated]) -> str:
     return "\n".join(folded)
 
 
-def _said(sentence: str, given: str) -> Markup:
-    return Markup(f"{escape(sentence)}<br><small>given {escape(given)}</small>" if given else escape(sentence))
-
-
-def _prose(text: str) -> Markup:
+def _prose(text: str) -> str:
     """A text with `code` in it."""
     parts = escape(text).split("`")
-    return Markup("".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)))
+    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
