@@ -22,15 +22,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernels.exercises import worker
+from kernels.exercises import spawn, worker
 from kernels.exercises.expect import seen
-from kernels.exercises.model import FAIL, PASS, SECONDS, CheckResult, Failure
+from kernels.exercises.followed import Followed
+from kernels.exercises.model import PASS
 
 HEAVY = {"cpu": (), "triton": ("numpy", "torch", "triton", "triton.language"), "gpu": ("torch", "triton")}
-OUTPUT_LIMIT = 16_384  # bytes of an answer's output that are kept
 MEMORY_LIMIT = 1 << 30  # bytes that a check may use beside what the warm process has
 FILE_LIMIT = 64 << 20  # bytes of a file that a check may write
-CHECKS_SECONDS = 60.0  # for loading a check file, which is ours
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -41,16 +40,20 @@ def main(needs: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for target in (0, 1):
         os.dup2(null, target)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_PDEATHSIG, 9)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    _say(out, _warmed(needs))
+    forks = hasattr(os, "fork") and not os.environ.get("KERNELS_EXERCISES_SPAWN")
+    _say(out, warmed(needs) if forks else {"ready": True})
     gc.freeze()  # a collection in a child would copy every page of this process
     for line in iter(jobs.readline, ""):
         job = json.loads(line)
         _import_more(job)
         number, titles = 0, [""]
         while number < len(titles):
-            result, titles = _watched(job, number, titles, (out.fileno(), jobs.fileno()))
+            if forks:
+                result, titles = _watched(job, number, titles, (out.fileno(), jobs.fileno()))
+            else:
+                result, titles = spawn.watched(job, number, titles)
             _say(out, {"result": result, "titles": titles})
             number += 1
             if result["status"] == worker.BROKEN or _is_decided(job, result):
@@ -64,7 +67,8 @@ def _is_decided(job: dict[str, Any], result: dict[str, Any]) -> bool:
     return bool(job.get("brief")) and PASS in job["statuses"] and set(job["statuses"]) != {PASS}
 
 
-def _warmed(needs: str) -> dict[str, Any]:
+def warmed(needs: str) -> dict[str, Any]:
+    """Import what these needs take; whether that went well, and why not."""
     try:
         for name in HEAVY[needs]:
             importlib.import_module(name)
@@ -110,97 +114,44 @@ def _watched(job: dict[str, Any], number: int, titles: list[str], ours: tuple[in
         _child(job, number, report, output, token)
     os.close(report)
     os.close(output)
-    followed = _Followed(child, token, titles, SECONDS.get(job.get("needs", "cpu"), 10.0))
+    followed = Followed(token, titles, child)
     try:
-        followed.follow(from_child, from_output)
+        _follow(followed, child, from_child, from_output)
     finally:
         os.close(from_child)
         os.close(from_output)
         _kill_all(child)
-    return followed.result(number, job), followed.titles
+    return followed.result(number, job["exercise"]), followed.titles
 
 
-class _Followed:
-    """What is known of a child while it runs."""
+def _follow(followed: Followed, child: int, reports: int, output: int) -> None:
+    """Read both pipes until the child has ended or its time is up, even where others hold the pipes open."""
+    while followed.code is None:
+        if followed.is_over():
+            followed.limited = True
+            _kill_group(child)
+            followed.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            break
+        ready, _, _ = select.select([reports, output], [], [], 0.02)
+        _read(followed, ready, output)
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            followed.code = os.waitstatus_to_exitcode(status)
+    for _ in range(64):  # what is in the pipes still
+        ready, _, _ = select.select([reports, output], [], [], 0)
+        if not _read(followed, ready, output):
+            break
 
-    def __init__(self, child: int, token: str, titles: list[str], seconds: float) -> None:
-        self.child, self.token, self.titles = child, token.encode(), titles
-        self.phase, self.limit, self.limited = "checks", seconds, False
-        self.deadline = time.monotonic() + CHECKS_SECONDS
-        self.output, self.written, self.told = b"", 0, None
-        self.status: int | None = None
-        self.pending = b""
 
-    def follow(self, reports: int, output: int) -> None:
-        """Read both pipes until the child has ended or its time is up, even where others hold the pipes open."""
-        while self.status is None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                self.limited = True
-                _kill_group(self.child)
-                self.status = os.waitpid(self.child, 0)[1]
-                break
-            ready, _, _ = select.select([reports, output], [], [], min(left, 0.02))
-            self._read(ready, reports, output)
-            done, status = os.waitpid(self.child, os.WNOHANG)
-            if done:
-                self.status = status
-        for _ in range(64):  # what is in the pipes still
-            ready, _, _ = select.select([reports, output], [], [], 0)
-            if not self._read(ready, reports, output):
-                break
-
-    def _read(self, ready: list[int], reports: int, output: int) -> bool:
-        some = False
-        for descriptor in ready:
-            data = os.read(descriptor, 1 << 16)
-            some = some or bool(data)
-            if descriptor == output:
-                self.written += len(data)
-                self.output += data[: max(0, OUTPUT_LIMIT - len(self.output))]
-            else:
-                self._hear(data)
-        if ready and not some:
-            time.sleep(0.002)  # both ends are closed, the child is about to end
-        return some
-
-    def _hear(self, data: bytes) -> None:
-        *lines, self.pending = (self.pending + data).split(b"\n")
-        self.pending = self.pending[-(1 << 20) :]
-        for line in lines:
-            token, _, document = line.partition(b" ")
-            if token != self.token:
-                continue  # an answer that writes to whatever is open
-            message = json.loads(document)
-            if "phase" in message:
-                self.phase = message["phase"]
-                if "titles" in message:
-                    self.titles, self.limit = message["titles"], message["seconds"]
-                    self.deadline = time.monotonic() + self.limit
-            elif self.told is None:
-                self.told = message["result"]
-
-    def result(self, number: int, job: dict[str, Any]) -> dict[str, Any]:
-        """What the child told, or what its silence means."""
-        text = self.output.decode("utf-8", "replace")
-        if self.written > len(self.output):
-            text += f"\n[cut: {self.written:,} bytes were written, {len(self.output):,} are kept]"
-        if self.told is not None and not self.limited:
-            return {**self.told, "output": text}
-        title = self.titles[number] if number < len(self.titles) else ""
-        during = "while the file was loaded" if self.phase == "answer" else "in this check"
-        if self.phase == "checks":
-            name = f"lessons_src/checks/{job['exercise']}.py"
-            failure = Failure(f"{name} {_ending(self.status)} before the answer was loaded", kind="checks")
-            return {**worker._sent(CheckResult(title, worker.BROKEN, failure)), "output": text}
-        if self.limited:
-            why = "a loop that never ends: its condition never becomes false, or its step is 0"
-            sentence = f"The answer was stopped {during}: it took more than the limit of {self.limit:g} s."
-            failure = Failure(sentence, kind="too-long", cause=why)
-        else:
-            sentence = f"The answer {_ending(self.status)} {during}, before the check was through."
-            failure = Failure(sentence, kind="ended", cause=_ending_cause(self.status))
-        return {**worker._sent(CheckResult(title, FAIL, failure)), "output": text}
+def _read(followed: Followed, ready: list[int], output: int) -> bool:
+    some = False
+    for descriptor in ready:
+        data = os.read(descriptor, 1 << 16)
+        some = some or bool(data)
+        followed.write(data) if descriptor == output else followed.hear(data)
+    if ready and not some:
+        time.sleep(0.002)  # both ends are closed, the child is about to end
+    return some
 
 
 def _child(job: dict[str, Any], number: int, report: int, output: int, token: str) -> None:
@@ -218,7 +169,7 @@ def _child(job: dict[str, Any], number: int, report: int, output: int, token: st
             stream = open(descriptor, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
-        _limit()
+        limit()
         sys.path[:0] = [job["root"]] if job["root"] not in sys.path else []
         worker.look(job, number, worker.teller(report, token))
         for stream in (sys.stdout, sys.stderr):
@@ -229,7 +180,8 @@ def _child(job: dict[str, Any], number: int, report: int, output: int, token: st
         os._exit(status)
 
 
-def _limit() -> None:
+def limit() -> None:
+    """Limit what this process may use, where the system can."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -239,8 +191,8 @@ def _limit() -> None:
         with contextlib.suppress(OSError, IndexError):
             status = Path("/proc/self/status").read_text(encoding="utf-8")
             used = int(status.split("VmData:")[1].split()[0]) << 10
-        limit = used + MEMORY_LIMIT
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        most = used + MEMORY_LIMIT
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _prctl(option: int, value: int) -> None:
@@ -278,25 +230,6 @@ def _children() -> list[int]:
     except OSError:
         return []
     return [int(each) for each in listed.split()]
-
-
-def _ending(status: int | None) -> str:
-    code = os.waitstatus_to_exitcode(status) if status is not None else 0
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return f"was ended by {signal.Signals(-code).name}"
-    if code == 81:
-        return "closed the pipe on which its check reports"
-    return f"ended its process with status {code}"
-
-
-def _ending_cause(status: int | None) -> str:
-    code = os.waitstatus_to_exitcode(status) if status is not None else 0
-    if code == -signal.SIGSEGV:
-        return "memory that is not there was touched (ctypes), or a recursion is deeper than the stack"
-    if code == -signal.SIGKILL:
-        return "it was killed, perhaps because the machine ran out of memory"
-    return "os._exit or a signal in the answer" if code <= 0 else "os._exit in the answer, or a library that gave up"
 
 
 def _say(out, message: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from kernels.exercises.marks import names
 from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO, Check, CheckResult, Exercise, Failure
 
 BROKEN = "BROKEN"  # the check file itself does not work
+CLOSED = 81  # the status of a process whose answer closed the pipe
 _FRAMES = 12
 # Of large libraries only what compares and what references are made of: looking at all of it takes long.
 _SOME = {
@@ -49,7 +50,7 @@ def look(job: dict[str, Any], number: int, tell: Callable[[dict[str, Any]], None
     except BaseException as error:
         told = "".join(traceback.format_exception(error, limit=-_FRAMES))
         sentence = f"{files.shown(files.checks)} cannot be used: {_last(error)}"
-        tell({"result": _sent(CheckResult("", BROKEN, Failure(sentence, kind="checks", traceback=told)))})
+        tell({"result": as_message(CheckResult("", BROKEN, Failure(sentence, kind="checks", traceback=told)))})
         return
     tell({"phase": "answer", "titles": [each.title for each in exercise.checks], "seconds": check.seconds})
     held, wanted = _Held(module), _names(files)
@@ -72,10 +73,11 @@ def look(job: dict[str, Any], number: int, tell: Callable[[dict[str, Any]], None
     if failure is not None and status == FAIL:
         failure = filled(failure, cause=check.cause, hint=check.hint, anchor=check.anchor)
     elapsed = time.perf_counter() - began
-    tell({"result": _sent(CheckResult(check.title, status, failure, seen.compared, elapsed))})
+    tell({"result": as_message(CheckResult(check.title, status, failure, seen.compared, elapsed))})
 
 
-def _sent(result: CheckResult) -> dict[str, Any]:
+def as_message(result: CheckResult) -> dict[str, Any]:
+    """A result as JSON can hold it."""
     failure = result.failure.as_json() if result.failure else None
     return {**result.__dict__, "failure": failure}
 
@@ -282,7 +284,7 @@ def _reading_is_noted(files: library.Files) -> list[str]:
 
 
 def teller(descriptor: int, token: str) -> Callable[[dict[str, Any]], None]:
-    """What writes a message to the pipe; the process ends with 81 where the answer has closed it."""
+    """What writes a message to the pipe; the process ends with `CLOSED` where the answer has closed it."""
     getpid, owner, write, leave, dumps = os.getpid, os.getpid(), os.write, os._exit, json.dumps
 
     def tell(message: dict[str, Any]) -> None:
@@ -293,6 +295,6 @@ def teller(descriptor: int, token: str) -> Callable[[dict[str, Any]], None]:
             while data:
                 data = data[write(descriptor, data) :]
         except OSError:
-            leave(81)
+            leave(CLOSED)
 
     return tell

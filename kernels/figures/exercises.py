@@ -40,7 +40,8 @@ def exercise_answers(gated: Gated) -> str:
 
 
 def _item(answer: Judged) -> str:
-    said = f'<em class="kl-verdict__kind">{_prose(answer.check or answer.verdict)}</em>: {escape(answer.sentence.rstrip("."))}.'
+    sentence = escape(answer.sentence.rstrip("."))
+    said = f'<em class="kl-verdict__kind">{_prose(answer.check or answer.verdict)}</em>: {sentence}.'
     given = f" Given: {escape(answer.given)}." if answer.given else ""
     parts = [f"<strong>{escape(answer.name)}</strong>", f"Thought: {_prose(answer.thought)}", said + given]
     return f"<li>{'<br>'.join(parts)}</li>"

@@ -37,7 +37,7 @@ def even(answer):
         equal(answer.half(n), n // 2, given=f"n = {n}")
 
 
-@EXERCISE.check("odd numbers", cause="// rounds down.", anchor="#odd", seconds=1.0)
+@EXERCISE.check("odd numbers", cause="// rounds down – to the floor.", anchor="#odd", seconds=1.0)
 def odd(answer):
     n = 3
     equal(answer.half(n), 2, given="n = 3")

@@ -8,6 +8,7 @@ import pytest
 from project import CHECKS, HEAD, RIGHT, TAIL, make, source
 
 from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO
+from kernels.exercises.run import Checker
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks at processes through /proc")
 
@@ -15,6 +16,39 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks
 def first(verdict):
     assert verdict.kind == FAIL, verdict
     return verdict.first_failure
+
+
+@pytest.fixture(scope="module")
+def spawning(files):
+    """A checker as on systems that cannot fork."""
+    with Checker() as warm:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KERNELS_EXERCISES_SPAWN", "1")
+            warm.judge(files, source(RIGHT))  # the warm process has started
+        yield warm
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (RIGHT, PASS, ""),
+        ("    return n // 2\n", FAIL, "the result is 1, and should be 2"),
+        ("    while n == 3:\n        pass\n" + RIGHT, FAIL, "limit of 1 s"),
+        ("    import os\n    os._exit(0)\n", FAIL, "before the check was through"),
+        ("    raise SystemExit(0)\n", FAIL, "sys.exit(0)"),
+        ("    import ctypes\n    ctypes.string_at(0)\n", FAIL, "before the check was through"),
+        ("    while True:\n        print('x' * 10_000)\n", FAIL, "limit of 1 s"),
+        ("    return int(input())\n", FAIL, "EOFError"),
+        ("    return (\n", LOAD_ERROR, "halves.py:10"),
+        ("    if n < 0:\n        return 0\n    raise NotImplementedError('the rest')\n", TODO, "the rest"),
+    ],
+)
+def test_without_fork_the_verdicts_are_the_same(spawning, files, body, kind, said):
+    verdict = spawning.judge(files, source(body))
+    assert verdict.kind == kind, verdict
+    failed = verdict.first_failure
+    assert said in (failed.failure.sentence if failed else verdict.sentence)
+    assert all(len(result.output) < 20_000 for result in verdict.results)
 
 
 def test_a_right_answer_passes(judged):
