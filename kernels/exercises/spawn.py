@@ -64,7 +64,7 @@ def _drain(stream: Any, followed: Followed) -> None:
 
 def main(folder: str) -> None:
     """Be the process of one check."""
-    from kernels.exercises.warm import limit, warmed
+    from kernels.exercises.warm import import_more, limit, warmed
 
     path = Path(folder, "job.json")
     given = json.loads(path.read_text(encoding="utf-8"))
@@ -72,6 +72,7 @@ def main(folder: str) -> None:
     job = given["job"]
     descriptor = os.open(Path(folder, "reports"), os.O_WRONLY | os.O_APPEND)
     warmed(job["needs"])
+    import_more(job)
     limit()
     sys.path[:0] = [job["root"]] if job["root"] not in sys.path else []
     worker.look(job, given["number"], worker.teller(descriptor, given["token"]))

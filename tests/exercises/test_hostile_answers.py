@@ -137,7 +137,7 @@ def test_a_child_that_stays_is_killed_and_passes_nothing_twice(judged, tmp_path,
     note = tmp_path / "child"
     body = (
         "    import os, time\n"
-        "    if os.fork() == 0:\n"
+        "    if n == 0 and os.fork() == 0:\n"
         "        if os.fork() == 0:\n"
         f"{apart}"
         f"            open({str(note)!r}, 'w').write(str(os.getpid()))\n"
