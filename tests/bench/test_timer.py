@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from fake_device import FakeDevice
+from fake_device import FakeDevice, Mark
 
 from kernels.bench.rates import median, rates
 from kernels.bench.timer import (
@@ -146,3 +146,23 @@ def test_memory_rates_have_a_ceiling_and_a_cache_a_higher_one() -> None:
     with pytest.raises(Implausible, match="6000 GB/s is above the 4917 GB/s"):
         check_plausible("NVIDIA H200", "float32", False, 6000.0, None)
     check_plausible("NVIDIA H200", "float32", True, 6000.0, None)
+
+
+class QueuedDevice(FakeDevice):
+    """Work begins when it was enqueued and what is in front of it has ended: an idle device waits for the host."""
+
+    def busy(self, us: float, name: str = "") -> None:
+        self.wall_us += 5.0
+        self.device_us = max(self.device_us, self.wall_us) + us
+
+    def mark(self) -> Mark:
+        self.device_us = max(self.device_us, self.wall_us)
+        return Mark(self.device_us)
+
+
+def test_ordinary_dispatch_shows_the_hosts_time_whoever_ran_before():
+    device = QueuedDevice()
+    arms = [Arm("slow", lambda: device.busy(100.0)), Arm("quick", lambda: device.busy(1.0))]
+    slow, quick = measure(device, arms, [()], mode="events", samples=6)
+    assert all(99.0 < us < 106.0 for us in slow.samples_us)
+    assert all(4.9 < us < 5.2 for us in quick.samples_us), "calls that wait in a queue cost the host nothing to see"
