@@ -216,7 +216,7 @@ def _outside(files: Files) -> Iterator[GateFault]:
     if len(starter.outside) != len(solution.outside):
         yield GateFault(shown[0], 1, "outside the marks, starter and solution have different numbers of lines")
     for mine, theirs in zip(starter.regions, solution.regions, strict=True):
-        if mine.digest == theirs.digest:
-            yield GateFault(shown[0], mine.first, "between the marks, the starter holds the solution")
-        elif theirs.asks:
+        if theirs.asks:
             yield GateFault(shown[1], theirs.first, "the solution's region raises NotImplementedError")
+        elif mine.digest == theirs.digest:
+            yield GateFault(shown[0], mine.first, "between the marks, the starter holds the solution")

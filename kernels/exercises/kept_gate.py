@@ -18,6 +18,7 @@ from kernels.exercises.progress import write_whole
 from kernels.sources import Sources, project_root
 
 FILE = ".lessons/exercise-gate.json"
+_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def kept_gate(root: Path | None = None) -> list[Gated]:
@@ -63,7 +64,9 @@ def digest(files: library.Files) -> str:
     for text in texts[1:3]:
         with contextlib.suppress(SyntaxError, ValueError):
             found.update(repr(sources.explain_code(text.decode("utf-8"))).encode())
-    found.update(repr(sources.explain(["kernels.trace.triton:trace_triton", "kernels.trace.faults:faults"])).encode())
+    found.update(
+        repr(Sources(_PACKAGE).explain(["kernels.trace.triton:trace_triton", "kernels.trace.faults:faults"])).encode()
+    )
     for name in ("numpy", "torch", "triton"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found.update(f"{name} {importlib.metadata.version(name)}".encode())

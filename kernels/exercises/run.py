@@ -93,17 +93,21 @@ class Checker:
         process = self._process(needs, job["root"])
         results: list[CheckResult] = []
         titles: list[str] = []
+        broken = ""
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
         for line in iter(process.stdout.readline, ""):
             message = json.loads(line)
-            if "end" in message:
+            if "end" in message:  # read to here in every case: what is left would be taken for the next answer's
+                if broken:
+                    raise BrokenChecks(broken)
                 return results, titles
             given, titles = message["result"], message["titles"]
             failure = Failure.of(given["failure"]) if given["failure"] else None
             result = CheckResult(**{**given, "failure": failure})
             if result.status == worker.BROKEN:
-                raise BrokenChecks(failure.sentence + (f"\n{failure.traceback}" if failure.traceback else ""))
+                broken = failure.sentence + (f"\n{failure.traceback}" if failure.traceback else "")
+                continue
             results.append(result)
             if heard:
                 heard(result)

@@ -84,7 +84,9 @@ def test_a_failure_says_all_that_is_known(check, files):
 
 
 def test_a_narrow_terminal_and_ascii_lose_nothing(check, files):
-    files.checks.write_text(files.checks.read_text().replace("[1, 2, 5]), [1, 1, 3]", "[5] * 9 + [7]), [3] * 9 + [4]"))
+    files.checks.write_text(
+        files.checks.read_text().replace("[1, 2, 5]), [1, 1, 3]", "[5_000_000] * 9 + [7]), [2_500_000] * 9 + [4]")
+    )
     write(files, "    return -(-n // 2) + (n == 7) * 999\n")
     code, text = check("halves", COLUMNS="36", LESSONS_ASCII="1")
     assert code == 1 and text.isascii()
