@@ -24,10 +24,10 @@ def default_shape(op: str) -> tuple[tuple[int, ...], str]:
     from kernels.inspect.triton import triton_version
 
     triton_version()
-    from kernels.ops import registry
+    from kernels.ops import unmeasured
 
     try:
-        record = registry.get(op)
+        record = unmeasured.find(op)
     except KeyError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--op") from None
     return record.benches[0].shape, record.dtypes[0]
@@ -39,10 +39,10 @@ def _cuda_kernel(op: str, impl: str, arch: int, ptx: bool, sass: bool) -> str:
     from kernels.inspect.cuda import compile_cuda
     from kernels.inspect.facts import ToolMissing
     from kernels.inspect.operator_report import report_cuda
-    from kernels.ops import registry
+    from kernels.ops import unmeasured
 
     try:
-        chosen = registry.get(op).implementation(impl)
+        chosen = unmeasured.find(op).implementation(impl)
     except KeyError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--impl") from None
     if chosen.needs != "cuda":

@@ -66,6 +66,8 @@ def _described(kernel: Any, name: str, value: Any) -> Any:
                 f"{kernel.fn.__name__} takes {name}, a tensor of {value.dtype}: no type for it here."
             )
         return f"*{kind}" if value.storage_offset() * value.element_size() % 16 == 0 else f"*{kind}:1"
+    if type(value).__name__ == "TensorDescriptor":
+        return f"tensordesc<{_POINTERS[str(value.base.dtype).removeprefix('torch.')]}{list(value.block_shape)}>"
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "value"):  # a constexpr
@@ -117,15 +119,16 @@ def launches_of(request: dict[str, Any]) -> dict[str, Any]:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     recorder, card = stand_ins()
-    from kernels.ops import registry, row_plan
+    from kernels.ops import matmul_launch, row_plan, unmeasured
 
     recorder.launches = []
     card.name, card.multi_processor_count = f"sm_{request['arch']}", request["sm_count"]
     card.major, card.minor = divmod(request["arch"], 10)
     row_plan.sm_count.cache_clear()
+    matmul_launch._may_describe.cache_clear()
     shape = tuple(request["shape"])
     try:
-        op = registry.get(request["op"])
+        op = unmeasured.find(request["op"])
         implementation = op.implementation("triton")
     except KeyError as error:
         raise InspectionFailed(error.args[0]) from None

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernels.ops import fused_gemm as module
-from kernels.ops.fused_gemm import MORE, OP, fused_gemm, launch_fused_gemm, reference
+from kernels.ops.fused_gemm import MORE, OP, fused_gemm, launch_fused_gemm, reference, rounded_once
 
 from .shared import Banded
 
@@ -27,7 +27,7 @@ WAYS = [pytest.param(way, id=name) for name, way in WAYS.items()]
 
 def assert_rounded_once(out, expected, shape):
     dtype = str(out.dtype).removeprefix("torch.")
-    rtol, atol = OP.tolerance(dtype, shape)
+    rtol, atol = rounded_once(dtype, shape)
     torch.testing.assert_close(out.double(), expected, rtol=rtol, atol=2 * atol)
 
 

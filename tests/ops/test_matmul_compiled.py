@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kernels.inspect.launches import compiled, launches_many, query
 from kernels.inspect.limits import shared_limit_bytes
 from kernels.ops.matmul_tuning import CONFIGURATIONS, fitting
 
@@ -106,3 +107,16 @@ def test_a_card_too_small_for_all_is_told_so():
     assert len(CONFIGURATIONS) == 8 and len({str(each) for each in CONFIGURATIONS}) == 8
     with pytest.raises(RuntimeError, match=r"smallest configuration needs 30720 bytes .* gives a program 4096"):
         fitting(2, "ieee", 4096)
+
+
+def test_an_inspection_by_name_follows_the_plan_of_each_card():
+    queries = [query("matmul", (4096, 4096, 4096), "bfloat16", arch) for arch in (90, 80)]
+    queries += [query("matmul", (16, 4096, 4096), "bfloat16"), query("fused_gemm", (64, 64, 64), "float32")]
+    hopper, ampere, thin, fused = launches_many(queries)
+    assert [launch.name for launch in hopper] == ["_matmul_persistent"] and hopper[0].grid == (132, 1, 1)
+    assert hopper[0].signature["a_desc"] == "tensordesc<bf16[128, 64]>"
+    assert [launch.name for launch in ampere] == ["_matmul_tiles"]
+    assert [launch.name for launch in thin] == ["_matmul_persistent", "_add_slices"]
+    assert fused[0].signature["ACTIVATION"] == "gelu"
+    (fact,) = compiled(hopper)
+    assert fact.instructions("HGMMA") == 4 and fact.spill_store_bytes == 0
