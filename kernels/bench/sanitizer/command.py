@@ -1,0 +1,93 @@
+"""What `scripts/sanitize_operators.py` does on a machine with a GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernels.bench.results import write_atomically
+from kernels.bench.sanitizer.plants import CUDA_REPLACE
+from kernels.bench.sanitizer.record import Sanitizers, encode, report
+from kernels.bench.sanitizer.run import Limits, run
+
+
+def tool_version(sanitizer: str) -> str:
+    """ "compute-sanitizer 2025.3.1.0", as the tool says itself."""
+    done = subprocess.run([sanitizer, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r"[Vv]ersion\s+(\d[\w.]*)", done.stdout + done.stderr)
+    return f"compute-sanitizer {found.group(1)}" if found else "compute-sanitizer, version not known"
+
+
+def chosen(paths: Sequence[Any], wanted: Sequence[str]) -> list[int]:
+    """The places of the paths of the wanted operators, or of all; KeyError with a sentence for an unknown name."""
+    known = list(dict.fromkeys(path.op for path in paths))
+    for name in wanted:
+        if name not in known:
+            raise KeyError(f"There is no kernel path of {name!r}; there are paths of {', '.join(known)}.")
+    return [place for place, path in enumerate(paths) if not wanted or path.op in wanted]
+
+
+def build_libraries(say: Callable[[str], None]) -> None:
+    """Builds the CUDA functions, as they are and with a fault at every barrier, side by side."""
+    from kernels.cuda.building import build
+
+    def make(replace: dict[str, str] | None) -> None:
+        try:
+            build(replace=replace)
+        except Exception as error:  # the paths that need it say so themselves
+            say(f"A CUDA library was not built: {str(error).splitlines()[0]}")
+
+    builders = [threading.Thread(target=make, args=(replace,)) for replace in (None, *CUDA_REPLACE.values())]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join()
+
+
+def sanitize(
+    wanted: Sequence[str],
+    sanitizer: str,
+    seconds: float,
+    jobs: int | None,
+    keep: Path,
+    output: Path | None,
+    say: Callable[[str], None],
+) -> int:
+    """Run, write the record, print the report. The exit status of the script: 0, 1, or 2 for an unknown operator."""
+    from kernels.bench.device import CudaDevice
+    from kernels.bench.provenance import provenance
+    from kernels.bench.sanitizer.paths import kernel_paths
+    from kernels.sources import Sources
+
+    began, paths = time.monotonic(), kernel_paths()
+    try:
+        places = chosen(paths, wanted)
+    except KeyError as error:
+        say(error.args[0])
+        return 2
+    folder = keep / time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    folder.mkdir(parents=True)
+    origin = provenance(CudaDevice())
+    if any(paths[place].cuda for place in places):
+        build_libraries(say)
+    limits = Limits(total=seconds - (time.monotonic() - began), jobs=jobs or os.cpu_count() or 1)
+    hashes = Sources()
+    records, other = run(paths, places, sanitizer, limits, lambda ref: hashes.fingerprint([ref]), folder, say)
+    document = Sanitizers(
+        provenance=origin,
+        tool_version=tool_version(sanitizer),
+        seconds=round(time.monotonic() - began, 1),
+        unattributed=other,
+        paths=records,
+    )
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, encode(document))
+    say(report(document))
+    return int(any(check.state in ("no", "not run") for path in records for check in path.checks))

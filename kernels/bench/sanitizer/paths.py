@@ -1,0 +1,344 @@
+"""The kernel paths: every way in which an operator launches, on a shape small enough for a tool that watches all of it.
+
+The ways that share out rows come from the operators' own lists (`PATHS`), the dtypes from their records, and the CUDA
+functions from the records' twins. What an operator has beside that (rows that lie side by side, an optional input, the
+paths of the matrix product) is listed here; `tests/bench/test_sanitizer_paths.py` proves that no kernel of
+`kernels/ops` is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class KernelPath:
+    """One way of one operator in one dtype.
+
+    inputs: makes the tensors on the CPU, in the strides that matter. call: launches on those tensors, wherever they
+    are, and returns what was written. source: the launcher, as records name it. cuda: the kernel's name where it is a
+    CUDA function.
+    """
+
+    op: str
+    way: str
+    dtype: str
+    inputs: Callable[[], tuple[Any, ...]]
+    call: Callable[..., Any]
+    source: str
+    cuda: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a reader calls it: "softmax, joint, float32"."""
+        return f"{self.op}, {self.way}, {self.dtype}"
+
+
+def _turned(*tensors: Any) -> tuple[Any, ...]:
+    """The same matrices with neighbouring rows side by side in memory; vectors stay."""
+    return tuple(t.t().contiguous().t() if t.dim() == 2 else t for t in tensors)
+
+
+def _like(x: Any) -> Any:
+    import torch
+
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def _rows(op: str, dtypes: tuple[str, ...], source: str, ways: list[tuple], make: Callable, call: Callable):
+    """A path for each way (name, shape, choices, turned) and dtype; `call(tensors, choices)` launches."""
+    for name, shape, choices, turned in ways:
+        for dtype in dtypes:
+
+            def inputs(shape=shape, dtype=dtype, turned=turned):
+                made = make(shape, dtype, "cpu", 0)
+                return _turned(*made) if turned else made
+
+            def launch(*tensors, choices=choices):
+                return call(tensors, choices)
+
+            yield KernelPath(op, name, dtype, inputs, launch, source)
+
+
+# Shapes that a path is at home with: ragged, a few programs, and for a loop more than one step of it.
+NARROW, WIDE = (17, 127), (3, 2047)
+SHAPES = {"twice": (3, 1500), "looped": (3, 5001), "joint": (2, 9001), "split": (2, 9001)}
+CHOICES = {"looped": {"block": 1024}}
+
+
+def _ways(paths: tuple[str, ...], wide_block: bool = True) -> list[tuple]:
+    ways = [("block", NARROW, {"path": "block"}, False)] if "block" in paths else []
+    if "block" in paths and wide_block:
+        ways.append(("block, one row a program", WIDE, {"path": "block"}, False))
+    for path in paths:
+        if path != "block":
+            ways.append((path, SHAPES[path], {"path": path, **CHOICES.get(path, {})}, False))
+        if path not in ("looped", "twice"):
+            shape = NARROW if path == "block" else (40, 2051)
+            ways.append((f"{path}, rows side by side", shape, {"path": path}, True))
+    return ways
+
+
+def _row_operators() -> Iterator[KernelPath]:
+    from kernels.ops import row_sum, softmax, softmax_backward
+
+    def summed(tensors, choices):
+        (x,) = tensors
+        return row_sum.launch_row_sum(x, _like(x[:, 0]), **choices)
+
+    yield from _rows(
+        "row_sum", row_sum.OP.dtypes, "kernels.ops.row_sum:_launch", _ways(row_sum.PATHS), row_sum.inputs, summed
+    )
+
+    def forward(tensors, choices):
+        return softmax.launch_softmax(tensors[0], _like(tensors[0]), **choices)
+
+    source = "kernels.ops.softmax:_launch"
+    yield from _rows("softmax", softmax.OP.dtypes, source, _ways(softmax.PATHS), softmax.inputs, forward)
+
+    def backward(tensors, choices):
+        return softmax_backward.launch_softmax_backward(*tensors, _like(tensors[0]), **choices)
+
+    source, dtypes = "kernels.ops.softmax_backward:_launch", softmax_backward.OP.dtypes
+    ways = _ways(softmax_backward.PATHS)
+    yield from _rows("softmax_backward", dtypes, source, ways, softmax_backward.inputs, backward)
+
+
+def _rmsnorm() -> Iterator[KernelPath]:
+    from kernels.ops import rmsnorm, rmsnorm_backward
+
+    def forward(tensors, choices):
+        return rmsnorm.launch_rmsnorm(*tensors, _like(tensors[0]), **choices)
+
+    def plain(tensors, choices):
+        return rmsnorm.launch_rmsnorm(tensors[0], None, None, _like(tensors[0]), **choices)
+
+    def kept(tensors, choices):
+        x = tensors[0]
+        root = _like(x[:, 0]).float()
+        rmsnorm._launch(*tensors, _like(x), rmsnorm.EPS, _like(x), root, **choices)
+
+    source, dtypes = "kernels.ops.rmsnorm:_launch", rmsnorm.OP.dtypes
+    ways = _ways(rmsnorm.PATHS)
+    straight = [way for way in ways if not way[3]]
+    named = {
+        word: [(f"{way[0]}, {word}", *way[1:]) for way in straight] for word in ("x alone", "kept for the gradient")
+    }
+    yield from _rows("rmsnorm", dtypes, source, ways, rmsnorm.inputs, forward)
+    yield from _rows("rmsnorm", dtypes, source, named["x alone"], rmsnorm.inputs, plain)
+    yield from _rows("rmsnorm", dtypes, source, named["kept for the gradient"], rmsnorm.inputs, kept)
+
+    def backward(tensors, choices):
+        dweight = _like(tensors[2])
+        return rmsnorm_backward.launch_rmsnorm_backward(*tensors, _like(tensors[0]), dweight, **choices)
+
+    def alone(tensors, choices):
+        x, _, _, root, dout = tensors
+        return rmsnorm_backward.launch_rmsnorm_backward(x, None, None, root, dout, _like(x), None, **choices)
+
+    def with_sum(tensors, choices):
+        x, residual, weight, root, dout = tensors
+        dweight = _like(weight)
+        rmsnorm_backward._launch(x, residual, weight, root, dout, dout, _like(x), dweight, **choices)
+
+    source, dtypes = "kernels.ops.rmsnorm_backward:_launch", rmsnorm_backward.OP.dtypes
+    ways = [way for way in _ways(rmsnorm_backward.PATHS) if not way[3] or way[0].startswith("block")]
+    straight = [way for way in ways if not way[3]]
+    named = {word: [(f"{way[0]}, {word}", *way[1:]) for way in straight] for word in ("x alone", "gradient of the sum")}
+    make = rmsnorm_backward.inputs
+    yield from _rows("rmsnorm_backward", dtypes, source, ways, make, backward)
+    yield from _rows("rmsnorm_backward", dtypes, source, named["x alone"], make, alone)
+    yield from _rows("rmsnorm_backward", dtypes, source, named["gradient of the sum"], make, with_sum)
+
+
+def _elementwise() -> Iterator[KernelPath]:
+    from kernels.ops import add, bias_act, bias_act_backward, histogram
+
+    def total(tensors, choices):
+        return add.add(*tensors)
+
+    yield from _rows(
+        "add", add.OP.dtypes, "kernels.ops.add:_launch", [("flat", (3, 431), {}, False)], add.inputs, total
+    )
+    ways = [
+        (f"{activation}{', rows side by side' if turned else ''}", (70, 1025) if not turned else (17, 127),
+         {"activation": activation}, turned)
+        for activation in ("relu", "gelu") for turned in (False, True)
+    ]  # fmt: skip
+
+    def forward(tensors, choices):
+        return bias_act.launch_bias_act(*tensors, _like(tensors[0]), **choices)
+
+    yield from _rows("bias_act", bias_act.OP.dtypes, "kernels.ops.bias_act:_launch", ways, bias_act.inputs, forward)
+
+    def backward(tensors, choices):
+        gradients = (_like(tensors[0]), _like(tensors[1]))
+        return bias_act_backward.launch_bias_act_backward(*tensors, *gradients, **choices)
+
+    source, dtypes = "kernels.ops.bias_act_backward:_launch", bias_act_backward.OP.dtypes
+    yield from _rows("bias_act_backward", dtypes, source, ways, bias_act_backward.inputs, backward)
+
+    def count(tensors, choices):
+        import torch
+
+        (x,) = tensors
+        out = torch.empty((256,), dtype=torch.int64, device=x.device)
+        return histogram.launch_histogram(x.reshape(-1), out, **choices)
+
+    ways = [(path, (5001,), {"path": path, **({"programs": 2} if path == "staged" else {})}, False)
+            for path in ("plain", "staged")]  # fmt: skip
+    source = "kernels.ops.histogram:_launch"
+    yield from _rows("histogram", histogram.DTYPES, source, ways, histogram.inputs, count)
+
+
+def _matrices() -> Iterator[KernelPath]:
+    from kernels.ops import fused_gemm, matmul, matmul_gluon, matmul_train
+
+    def product(tensors, choices):
+        import torch
+
+        a, b = tensors
+        shape = matmul.require_operands(a, b, choices.get("precision", "ieee"))
+        return matmul.launch_matmul(a, b, torch.empty(shape, dtype=a.dtype, device=a.device), **choices)
+
+    source, ragged, even = "kernels.ops.matmul:_launch", (70, 95, 65), (192, 256, 192)
+    tiles = [
+        ("tiles", ragged, {"path": "tiles"}, False),
+        ("tiles, both turned", ragged, {"path": "tiles"}, True),
+        ("tiles, a batch", (3, 40, 37, 35), {"path": "tiles"}, False),
+        ("tiles, slices", (33, 35, 300), {"path": "tiles", "splits": 2}, False),
+    ]
+    yield from _rows("matmul", matmul.OP.dtypes, source, tiles, matmul.inputs, product)
+    for record in matmul.MORE:
+        ways = [(tiles[0][0], ragged, {"path": "tiles", **record.launch}, False)]
+        yield from _rows(record.name, record.dtypes, source, ways, matmul.inputs, product)
+
+    def even_rows(shape, dtype, device, seed):
+        return matmul.inputs(shape, dtype, device, seed, padding=0)
+
+    fast = {"path": "persistent", "block_m": 64, "block_n": 64, "block_k": 64, "num_warps": 4, "num_stages": 3}
+    persistent = [
+        ("persistent", even, fast, False),
+        ("persistent, both turned", even, fast, True),
+        ("persistent, in halves", even, {**fast, "block_m": 128, "block_n": 128, "num_warps": 8, "subtiles": 2}, False),
+        ("persistent, slices", even, {**fast, "splits": 2}, False),
+        ("persistent, turned around", (16, 256, 512), {**fast, "block_m": 128, "block_n": 16, "turned": True}, False),
+        ("persistent, one warp group fetches", even, {**fast, "block_m": 128, "specialize": True}, False),
+    ]
+    halves = tuple(dtype for dtype in matmul.OP.dtypes if dtype != "float32")
+    yield from _rows("matmul", halves, source, persistent, even_rows, product)
+    packed = [("persistent, packed", (130, 127, 129), fast, False)]
+    yield from _rows("matmul", halves, source, packed, matmul.inputs, product)
+
+    def ring(tensors, choices):
+        import torch
+
+        a, b = tensors
+        out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
+        matmul_gluon.launch_ring(a, b, out)
+        return out
+
+    ways = [("written out in Gluon", (256, 512, 320), {}, False)]
+    yield from _rows("matmul", halves, "kernels.ops.matmul_gluon:launch_ring", ways, even_rows, ring)
+
+    def fused(tensors, choices):
+        import torch
+
+        a, b, bias = tensors
+        out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
+        return fused_gemm.launch_fused_gemm(a, b, bias, out, residual=torch.ones_like(out), **choices)
+
+    source, dtypes = "kernels.ops.fused_gemm:_launch", fused_gemm.OP.dtypes
+    ways = [
+        ("tiles, gelu", ragged, {"path": "tiles", "activation": "gelu"}, False),
+        ("tiles, relu", ragged, {"path": "tiles", "activation": "relu"}, False),
+        ("slices, gelu", (33, 35, 300), {"path": "tiles", "splits": 2, "activation": "gelu"}, False),
+    ]
+    yield from _rows("fused_gemm", dtypes, source, ways, fused_gemm.inputs, fused)
+
+    def even_inputs(shape, dtype, device, seed):
+        return fused_gemm.inputs(shape, dtype, device, seed, padding=0)
+
+    ways = [("persistent, relu", even, {**fast, "activation": "relu"}, False)]
+    yield from _rows("fused_gemm", halves, source, ways, even_inputs, fused)
+
+    def train(tensors, choices):
+        return matmul_train.matmul_train(*tensors)
+
+    ways = [("three products", (300, 40, 24), {}, False)]
+    source = "kernels.ops.matmul_train:_launch"
+    yield from _rows("matmul_train", matmul_train.OP.dtypes, source, ways, matmul_train.inputs, train)
+
+
+def _attention() -> Iterator[KernelPath]:
+    from kernels.ops import attention, attention_backward
+
+    ways = [
+        ("all keys", (1, 2, 1, 70, 70, 40), {}, False),
+        ("causal", (1, 2, 2, 70, 90, 64), {"causal": True}, False),
+        ("causal, window", (1, 2, 2, 140, 140, 64), {"causal": True, "window": 33}, False),
+        ("lengths", (2, 2, 1, 40, 70, 40), {"lengths": True}, False),
+    ]
+
+    def numbers(tensors, choices):
+        import torch
+
+        q, k, _ = tensors
+        lengths = None
+        if choices.get("lengths"):
+            # The last key is seen: a fault planted behind it would not be met otherwise.
+            lengths = torch.full((q.shape[0],), k.shape[2], dtype=torch.int32, device=q.device)
+        return lengths, choices.get("causal", False), choices.get("window", 0), q.shape[-1] ** -0.5
+
+    def forward(tensors, choices):
+        lengths, causal, window, scale = numbers(tensors, choices)
+        return attention._kept(*tensors, lengths, causal, window, scale)
+
+    source, dtypes = "kernels.ops.attention:_launch", attention.OP.dtypes
+    yield from _rows("attention", dtypes, source, ways, attention.inputs, forward)
+
+    def backward(tensors, choices):
+        import torch
+
+        lengths, causal, window, scale = numbers(tensors, choices)
+        q = tensors[0]
+        # Numbers of the right kind stand for what the forward kernel leaves: this path is about the other kernels.
+        out, lse = torch.zeros_like(q.contiguous()), torch.zeros(q.shape[:3], dtype=torch.float32, device=q.device)
+        dout = torch.ones_like(out)
+        return attention_backward._forward(*tensors, lengths, out, lse, dout, causal, window, scale)
+
+    source = "kernels.ops.attention_backward:_launch"
+    yield from _rows("attention_backward", dtypes, source, ways, attention.inputs, backward)
+
+
+def _cuda() -> Iterator[KernelPath]:
+    """The CUDA functions: the twins in the operators' records, and the four access patterns."""
+    import kernels.cuda
+    from kernels.cuda import histogram, patterns
+    from kernels.ops import add, softmax
+    from kernels.ops import histogram as counted
+
+    def path(module: Any, name: str, file: str, make: Callable) -> KernelPath:
+        def inputs():
+            return make()
+
+        def call(*tensors):
+            return getattr(module, name)(*tensors)
+
+        dtype = "int32" if module is histogram else "float32"
+        return KernelPath("CUDA", name, dtype, inputs, call, f"cuda/{file}:{name}", cuda=name)
+
+    yield path(kernels.cuda, "vector_add", "kernels.cu", lambda: add.inputs((1025,), "float32", "cpu", 0, padding=0))
+    for name in ("softmax_serial", "softmax_parallel", "softmax_online", "softmax_online_scalar"):
+        yield path(kernels.cuda, name, "kernels.cu", lambda: softmax.inputs((5, 1028), "float32", "cpu", 0, padding=0))
+    for name in ("histogram_plain", "histogram_shared", "histogram_replicated"):
+        yield path(histogram, name, "histogram.cu", lambda: counted.inputs((5001,), "int32", "cpu", 0, padding=0))
+    for name in ("copy_rows", "copy_columns", "transpose_tile_32", "transpose_tile_33"):
+        yield path(patterns, name, "patterns.cu", lambda: add.inputs((45, 67), "float32", "cpu", 0, padding=0)[:1])
+
+
+def kernel_paths() -> list[KernelPath]:
+    """All of them, in an order that does not change: a path's place is its number everywhere."""
+    return [*_elementwise(), *_row_operators(), *_rmsnorm(), *_matrices(), *_attention(), *_cuda()]

@@ -1,0 +1,149 @@
+"""The planted faults: a tensor that ends before its last element, or never had it written; PTX with a barrier broken.
+
+Each is made for one kernel of one path, in memory, for the time of a launch. No kernel's source is touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+PTX_TOOLS = ("racecheck", "synccheck")  # whose plant is in the compiled kernel
+
+_BARRIER = re.compile(r"\bbar(?:rier)?(?:\.cta)?\.sync(?:\.aligned)?\s+\d+(?:\s*,\s*\d+)?\s*;")
+_ANY_BARRIER = re.compile(r"\b(?:bar|barrier|mbarrier)\.")
+_LOAD = re.compile(r"\b(?:ld\.global|ld\.volatile\.global|cp\.async|atom\.|ld\.acquire)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sees:
+    """What of a compiled kernel the tools could see at all, read from its PTX or machine code.
+
+    barrier: a barrier of the block, which a plant can break; other_barrier: one of another kind (mbarrier).
+    """
+
+    shared: bool
+    barrier: bool
+    other_barrier: bool
+    loads: bool
+
+
+def sees(ptx: str) -> Sees:
+    """Read from PTX."""
+    code = re.sub(r"//[^\n]*", "", ptx)
+    plain = bool(_BARRIER.search(code))
+    return Sees(
+        shared=bool(re.search(r"\.shared(?:::\w+)?[.\s]", code)),
+        barrier=plain,
+        other_barrier=bool(_ANY_BARRIER.search(_BARRIER.sub("", code))),
+        loads=bool(_LOAD.search(code)),
+    )
+
+
+def sees_in_sass(opcodes: list[str]) -> Sees:
+    """Read from machine instructions, for a kernel that nvcc compiled."""
+    heads = {opcode.partition(".")[0] for opcode in opcodes}
+    return Sees(
+        shared=bool(heads & {"LDS", "STS", "ATOMS", "LDSM", "STSM", "LDGSTS"}),
+        barrier="BAR" in heads,
+        other_barrier="SYNCS" in heads,
+        loads=bool(heads & {"LDG", "LDGSTS", "ATOMG"}),
+    )
+
+
+def nothing_to_see(tool: str, found: Sees) -> str | None:
+    """Why the tool has nothing to look at in a kernel, as a sentence, or None where a fault can be planted."""
+    if tool == "initcheck" and not found.loads:
+        return "The kernel reads nothing from global memory."
+    if tool == "racecheck" and not found.shared:
+        return "The kernel has no shared memory."
+    if tool in PTX_TOOLS and not found.barrier:
+        if found.other_barrier:
+            return "Its threads wait at mbarriers only; no fault is planted there."
+        return "The kernel has no barrier."
+    return None
+
+
+def renamed(ptx: str, name: str, new: str) -> str:
+    """The PTX with its entry under another name.
+
+    Raises:
+        ValueError: it has no entry of that name.
+    """
+    text, count = re.subn(rf"(?<![\w$]){re.escape(name)}(?![\w$])", new, ptx)
+    if not re.search(rf"\.entry\s+{re.escape(new)}\b", text) or not count:
+        raise ValueError(f"The PTX has no entry named {name!r}.")
+    return text
+
+
+def without_barriers(ptx: str) -> str:
+    """The PTX without any barrier of its block: what they kept in order is a race."""
+    return _BARRIER.sub("", ptx)
+
+
+def one_thread_leaves_out_a_barrier(ptx: str) -> str:
+    """The PTX in which thread 0 of block 0 does not come to the first barrier, while its warp does."""
+
+    def broken(match: re.Match[str]) -> str:
+        return (
+            "{ .reg .pred %plant_p; .reg .b32 %plant_a, %plant_b; mov.u32 %plant_a, %tid.x; "
+            "mov.u32 %plant_b, %ctaid.x; or.b32 %plant_a, %plant_a, %plant_b; setp.ne.s32 %plant_p, %plant_a, 0; "
+            f"@%plant_p {match.group(0)} }}"
+        )
+
+    return _BARRIER.sub(broken, ptx, count=1)
+
+
+def planted_ptx(tool: str, ptx: str) -> str:
+    """The PTX with the tool's fault in it. Only for PTX_TOOLS, and where `nothing_to_see` is None."""
+    return without_barriers(ptx) if tool == "racecheck" else one_thread_leaves_out_a_barrier(ptx)
+
+
+CUDA_REPLACE = {
+    "racecheck": {"__syncthreads();": ""},
+    "synccheck": {"__syncthreads();": "if (threadIdx.x + blockIdx.x != 0) { __syncthreads(); }"},
+}
+
+
+def planted_tensor(tool: str, tensor: Any) -> Any:
+    """The same values and strides in memory of its own, whose last element lies outside it (memcheck) or was never
+    written (initcheck).
+
+    Strides are zero or more. The allocation must be one of its own: PYTORCH_NO_CUDA_MEMORY_CACHING=1.
+    """
+    import torch
+
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) + 1
+    memory = torch.empty((reach,), dtype=tensor.dtype, device=tensor.device)
+    made = memory.as_strided(tensor.shape, tensor.stride())
+    _fill_but_last(made, tensor)
+    if tool == "memcheck":
+        memory.untyped_storage().resize_((reach - 1) * tensor.element_size())
+    return made
+
+
+def _fill_but_last(made: Any, tensor: Any) -> None:
+    if made.dim() == 0:
+        return
+    if made.shape[0] > 1 and made.stride(0) != 0:
+        made[:-1].copy_(tensor[:-1])
+    _fill_but_last(made[-1], tensor[-1])
+
+
+def planted_argument(tool: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a launch with the first tensor, or tensor descriptor, planted.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for index, value in enumerate(arguments):
+        if hasattr(value, "data_ptr"):
+            planted = planted_tensor(tool, value)
+        elif hasattr(value, "base"):
+            planted = dataclasses.replace(value, base=planted_tensor(tool, value.base))
+        else:
+            continue
+        return (*arguments[:index], planted, *arguments[index + 1 :])
+    raise ValueError("The launch has no tensor to plant a fault in.")

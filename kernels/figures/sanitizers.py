@@ -1,0 +1,85 @@
+"""Tables about the sanitizers: a line an operator with a column a tool, and behind it a line a path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kernels.figures.html import Markup, data_table, escape
+
+if TYPE_CHECKING:
+    from kernels.bench.sanitizer.record import Check, PathRecord, Sanitizers
+
+_SHOWN = {
+    "proved": "clean",
+    "nothing to see": "nothing there",
+    "blind": "not seen",
+    "no": "report",
+    "not run": "not run",
+}
+_BAD = ("blind", "no", "not run")
+
+
+def _mark(state: str, words: str) -> str:
+    return f'<span class="kl-mark kl-mark--bad">{escape(words)}</span>' if state in _BAD else escape(words)
+
+
+def _origin(document: Sanitizers) -> str:
+    origin = document.provenance
+    commit = f", commit {origin.commit[:7]}" if origin.commit else ""
+    return f"{document.tool_version} on {origin.gpu}, {origin.utc[:10]}{commit}"
+
+
+def sanitizer_summary(document: Sanitizers, caption: str = "") -> str:
+    """How many paths of each operator are in which state under each tool.
+
+    "clean": the tool reported the planted fault and nothing else. "nothing there": clean, and no kernel of the path has
+    what the tool looks at. "not seen": the tool missed the fault, so its silence says nothing.
+    """
+    from kernels.bench.sanitizer.plants import TOOLS
+    from kernels.bench.sanitizer.record import STATES, summary
+
+    counts, rows = summary(document.paths), []
+    for op in dict.fromkeys(path.op for path in document.paths):
+        cells = []
+        for tool in TOOLS:
+            found = counts.get((op, tool), {})
+            parts = [_mark(state, f"{found[state]} {_SHOWN[state]}") for state in STATES if found.get(state)]
+            cells.append(Markup(", ".join(parts)))
+        rows.append((Markup(f"<code>{escape(op)}</code>"), sum(path.op == op for path in document.paths), *cells))
+    return data_table(("operator", "paths", *TOOLS), rows, caption or _origin(document), numeric=(1,))
+
+
+def _said(check: Check) -> Markup:
+    """The state, and what is to say about it beyond that."""
+    words = [check.reason] if check.reason else list(check.reports)
+    if not words:
+        words = [f"{plant.kernel}: {plant.reason}" for plant in check.plants if plant.reason]
+    head = _mark(check.state, _SHOWN[check.state])
+    return Markup(head + "".join(f"<br><small>{escape(word)}</small>" for word in words))
+
+
+def sanitizer_table(paths: Sequence[PathRecord], stale: Sequence[bool] = (), caption: str = "") -> str:
+    """A line a path: its kernels, and each tool's word. `stale` says of each whether its code has changed since."""
+    from kernels.bench.sanitizer.plants import TOOLS
+
+    rows, groups = [], []
+    for index, path in enumerate(paths):
+        if groups and groups[-1][0] == path.op:
+            groups[-1][1] += 1
+        else:
+            groups.append([path.op, 1])
+        name = escape(f"{path.way}, {path.dtype}")
+        if index < len(stale) and stale[index]:
+            name += ' <span class="kl-badge kl-badge--stale">stale</span>'
+        by_tool = {check.tool: check for check in path.checks}
+        kernels = Markup(" ".join(f"<code>{escape(kernel)}</code>" for kernel in path.kernels))
+        rows.append((Markup(name), kernels, *(_said(by_tool[tool]) if tool in by_tool else "" for tool in TOOLS)))
+    return data_table(("path", "kernels", *TOOLS), rows, caption or "Kernel paths", [tuple(g) for g in groups])
+
+
+def sanitizer_block(document: Sanitizers, stale: Sequence[bool] = ()) -> str:
+    """The summary, and every path folded away behind it."""
+    inner = sanitizer_table(document.paths, stale)
+    count = len(document.paths)
+    return f"{sanitizer_summary(document)}\n<details>\n<summary>All {count} paths</summary>\n{inner}\n</details>"

@@ -1,0 +1,102 @@
+"""The list of kernel paths is whole: every kernel of kernels/ops, every way of sharing out rows, every dtype."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+from kernels.bench.sanitizer.command import chosen
+from kernels.bench.sanitizer.paths import kernel_paths
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[dict]:
+    """What each path launches, asked on tensors without memory, in a process where nothing is interpreted."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "tests/bench/fake_launches.py"],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def launched_kernels() -> set[str]:
+    """Every function under a jit decorator in kernels/ops that no other one names: those are launched from outside."""
+    defined: dict[str, str] = {}
+    named: set[str] = set()
+    for path in sorted((ROOT / "kernels/ops").glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            if not any(ast.unparse(each) in ("triton.jit", "gluon.jit") for each in function.decorator_list):
+                continue
+            defined[function.name] = f"kernels.ops.{path.stem}:{function.name}"
+            named |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    return {full for name, full in defined.items() if name not in named}
+
+
+def test_every_path_launches(found):
+    assert [(each["op"], each["way"], each["error"]) for each in found if each["error"] or not each["kernels"]] == []
+    assert len({(each["op"], each["way"], each["dtype"]) for each in found}) == len(found)
+
+
+def test_no_kernel_is_missed(found):
+    kernels = launched_kernels()
+    assert len(kernels) > 25
+    assert kernels - {kernel for each in found for kernel in each["kernels"]} == set()
+
+
+def test_every_operator_has_a_path_in_each_of_its_dtypes(found):
+    from kernels.ops import registry, unmeasured
+
+    records = [*registry.OPS.values(), *(r for file in unmeasured.NAMES for r in registry._records(file))]
+    by_launcher: dict[str, set[str]] = {}
+    for path in kernel_paths():
+        by_launcher.setdefault(path.source.partition(":")[0], set()).add(path.dtype)
+    for record in records:
+        module = record.implementation("triton").source.partition(":")[0]
+        assert set(record.dtypes) <= by_launcher.get(module, set()), record.name
+
+
+def test_every_way_of_sharing_out_rows_is_there_in_every_dtype(found):
+    from kernels.ops import rmsnorm, rmsnorm_backward, row_sum, softmax, softmax_backward
+
+    there = {(each["op"], each["way"], each["dtype"]) for each in found}
+    for module in (row_sum, softmax, softmax_backward, rmsnorm, rmsnorm_backward):
+        for way in module.PATHS:
+            for dtype in module.OP.dtypes:
+                assert (module.OP.name, way, dtype) in there
+
+
+def test_every_cuda_function_is_there():
+    from kernels.ops import registry
+
+    twins = {each.name for op in registry.OPS.values() for each in op.implementations if each.needs == "cuda"}
+    listed = {path.cuda for path in kernel_paths() if path.cuda}
+    text = "".join((ROOT / "cuda" / name).read_text() for name in ("kernels.cu", "histogram.cu", "patterns.cu"))
+    written = {line.split("(")[0].split()[-1] for line in text.splitlines() if line.startswith("__global__ void ")}
+    assert twins <= listed
+    assert listed == written
+
+
+def test_operators_are_chosen_by_name():
+    paths = kernel_paths()
+    assert len(chosen(paths, [])) == len(paths)
+    assert {paths[place].op for place in chosen(paths, ["softmax"])} == {"softmax"}
+    with pytest.raises(KeyError, match="no kernel path of 'nothing'; there are paths of add"):
+        chosen(paths, ["nothing"])
