@@ -13,6 +13,7 @@ from kernels.figures.operators import comparison_table, contract_table, limit_ch
 from kernels.figures.ownership import MASKED, NOBODY, ownership_grid, ownership_strip
 from kernels.figures.results import compile_table, result_table
 from kernels.figures.roofline import roofline
+from kernels.figures.sanitizers import sanitizer_block, sanitizer_summary, sanitizer_table
 from kernels.figures.stepper import stepper
 from kernels.figures.strides import view_figure
 from kernels.figures.tiles import tile_walk
@@ -56,6 +57,9 @@ __all__ = [
     "result_table",
     "rewrite_list",
     "roofline",
+    "sanitizer_block",
+    "sanitizer_summary",
+    "sanitizer_table",
     "score_table",
     "stepper",
     "thread_table",

@@ -41,7 +41,7 @@ class Launches:
         self.place, self.target = -1, None
         self.noted: dict[str, dict[str, Any]] = {}
         self.kept: list[Any] = []  # planted memory must outlive the launch
-        self._hashes: dict[Any, str] = {}
+        self._hashes: dict[int, str] = {}  # by id: Triton's functions are hashed by this very text
         self._now = ""
         self._run = JITFunction.run
         launches = self
@@ -65,10 +65,9 @@ class Launches:
             arguments = plants.planted_argument(self.tool, arguments)
             self.kept.append(arguments)
         # Triton's cache on disk goes by this hash; a renamed or planted kernel must not be taken for another one.
-        if function not in self._hashes:
-            self._hashes[function] = function.cache_key
+        own = self._hashes.setdefault(id(function), function.cache_key)
         fault = self.tool if planted and self.tool in plants.PTX_TOOLS else ""
-        function.hash = f"{self._hashes[function]}-{symbol(name, self.place)}-{fault}"
+        function.hash = f"{own}-{symbol(name, self.place)}-{fault}"
         function.device_caches.clear()
         self._now = fault
         compiled = self._run(function, *arguments, **keywords)
