@@ -12,6 +12,7 @@
 # KERNELS_COMMIT, KERNELS_DIRTY   the commit, for a copy of the tree without its .git
 # STEP_LIMIT     seconds that any one command may take at most (default: its own limit)
 # ITERS          samples of each timing (default 50)
+# SANITIZER_SECONDS   time for all kernel paths under all sanitizers (default 240)
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
@@ -204,6 +205,23 @@ step_sanitizer() {
   build_portfolio || return
   part "memcheck over cuda_portfolio" 300 "$SANITIZER" --tool memcheck --error-exitcode 97 build/cuda_portfolio --test-only
   part "racecheck over cuda_portfolio" 420 "$SANITIZER" --tool racecheck --error-exitcode 97 build/cuda_portfolio --test-only
+  operators_under_sanitizer
+}
+
+# All four tools over every kernel path of the operators, each after a fault planted on that path.
+operators_under_sanitizer() {
+  local gpu
+  gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
+  mkdir -p "results/$gpu/experiments"
+  SHOW=40 part "sanitizers over the operators" 330 "$PYTHON" scripts/sanitize_operators.py --sanitizer "$SANITIZER" \
+    --seconds "${SANITIZER_SECONDS:-240}" --output "results/$gpu/experiments/sanitizers.json"
+  pack_records
+  if [ "$(nvidia-smi -L | grep -c '^GPU ')" -lt 2 ]; then
+    note "-- this machine has one GPU, so nothing was called on a second one"
+    return
+  fi
+  SHOW=40 part "two devices" 200 "$PYTHON" scripts/two_devices.py --seconds 100 \
+    --output "results/$gpu/experiments/two-devices.json"
 }
 
 # What the kernels really access, and what the hardware counts: the records that the host's trace is compared with.

@@ -179,6 +179,31 @@ def test_a_sanitizer_that_sees_nothing_fails(project: Path, body: str) -> None:
     assert "memcheck did not report the planted out_of_bounds" in done.stdout
 
 
+def test_the_operators_follow_the_portfolio_and_leave_a_record(project: Path) -> None:
+    asked = project.parent / "asked"
+    body = TOOLS["python"].replace(
+        "esac", '*sanitize_operators*) echo "{}" >results/h200/experiments/sanitizers.json ;;\nesac'
+    )
+    tool(project.parent, "python", f'echo "$*" >>{asked}\n{body}')
+    done = run(project, "sanitizer", SANITIZER_SECONDS="90")
+    assert done.returncode == 0, done.stdout + done.stderr
+    words = asked.read_text()
+    assert "--seconds 90 --output results/h200/experiments/sanitizers.json" in words
+    assert "two_devices" not in words and "one GPU" in done.stdout
+    with tarfile.open(project / "build/gpu-records/records.tar.gz") as archive:
+        assert "results/h200/experiments/sanitizers.json" in archive.getnames()
+
+
+def test_two_gpus_are_used_and_a_report_on_an_operator_is_red(project: Path) -> None:
+    asked = project.parent / "asked"
+    tool(project.parent, "nvidia-smi", 'printf "GPU 0: NVIDIA H200\\nGPU 1: NVIDIA H200\\n"')
+    body = TOOLS["python"].replace("esac", "*sanitize_operators*) echo found; exit 1 ;;\nesac")
+    tool(project.parent, "python", f'echo "$*" >>{asked}\n{body}')
+    done = run(project, "sanitizer")
+    assert done.returncode == 1
+    assert "two_devices.py --seconds 100 --output results/h200/experiments/two-devices.json" in asked.read_text()
+
+
 def test_a_part_past_its_limit_is_stopped_and_reported(project: Path) -> None:
     tool(project.parent, "python", TOOLS["python"].replace("esac", "*verify*) sleep 30 ;;\nesac"))
     done = run(project, "verify", "bench", STEP_LIMIT="1")
