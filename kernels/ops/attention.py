@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.ops import checks, op
+from kernels.ops import attention_gluon_launch, checks, op
 from kernels.ops.attention_backward import attention_backward
 from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_attention, seen, steps, with_unit_columns
 from kernels.ops.library import direct, launch, register, wrap_triton
@@ -213,7 +213,10 @@ def _kept(
     out, lse = _outputs(q, k, v, lengths, causal, window, scale)
     if out.numel():
         q, k, v = (with_unit_columns(tensor) for tensor in (q, k, v))
-        _launch(q, k, v, out, lse, None if lengths is None else lengths.contiguous(), causal, window, scale)
+        launch_it = _launch
+        if attention_gluon_launch.ENABLED and attention_gluon_launch.refusal(q, k, v, scale) is None:
+            launch_it = attention_gluon_launch.launch_ring
+        launch_it(q, k, v, out, lse, None if lengths is None else lengths.contiguous(), causal, window, scale)
     return out, lse
 
 
