@@ -91,7 +91,7 @@ def _timed(case: Case, way: str) -> object:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.2f} ×" if ratio < 100 else f"{number(ratio)} ×"
+    return f"{ratio:.2f}\u00a0×" if ratio < 100 else f"{number(ratio)}\u00a0×"  # no break within
 
 
 def _case(case: Case) -> str:
