@@ -28,7 +28,7 @@ def exercise_overview(exercises: Iterable[Gated]) -> str:
         row = [Markup(f"<code>{escape(gated.name)}</code>"), gated.checks]
         rows.append([*row, f"{failed} of {len(wrong)}", by_trace, f"{passed} of {len(right)}"])
     heads = ["exercise", "checks", "wrong answers that fail", "by their accesses", "right answers that pass"]
-    return data_table(heads, rows, "Every exercise and its answers")
+    return data_table(heads, rows, "Every exercise and its answers", numeric=range(1, len(heads)))
 
 
 def exercise_answers(gated: Gated) -> str:
