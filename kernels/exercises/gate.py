@@ -172,12 +172,14 @@ def _starter(files: Files, verdict: Verdict) -> GateFault:
     shown = files.shown(files.starter)
     regions = marks.marked(files.starter.read_text(encoding="utf-8"), shown).regions
     naive = [region.digest for region in regions if not region.asks]
-    message = f"the starter is {verdict.kind}, not TODO: {_why(verdict)}"
+    why = _why(verdict)
+    message = f"the starter is {verdict.kind}, not TODO{f': {why}' if why else '.'}"
+    message += (
+        f" If you filled in {shown}, nothing is wrong: git stash puts your answer aside, git stash pop brings it back."
+    )
     if naive and list(library.shipped(files)) != naive:
         listed = ", ".join(f'"{each}"' for each in naive)
         message += f" If this is how it is shipped, write: shipped = [{listed}]"
-    else:
-        message += f" If it was filled in here: git checkout -- {shown}"
     return GateFault(files.shown(files.answers), 1, message)
 
 

@@ -89,6 +89,22 @@ def exercises(root: Path | None = None) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
 
 
+def place_of(files: Files, lesson: str) -> tuple[int, int, str, int]:
+    """What sorts exercises as a learner meets them: lessons by number, then labs, then the rest; on a page, downwards.
+
+    lesson: the page below docs/ with the heading, as in "lessons/1-offsets-and-masks.md#exercise".
+    """
+    page, _, heading = lesson.partition("#")
+    folders = ("lessons", "labs", "workshops")
+    match = re.match(r"(\w+)/(\d+)", page)
+    known = match is not None and match[1] in folders
+    try:
+        down = (files.root / "docs" / page).read_text(encoding="utf-8").find(f"{{#{heading}}}")
+    except OSError:
+        down = -1
+    return (folders.index(match[1]), int(match[2]), page, down) if known else (len(folders), 0, page, down)
+
+
 def find(name: str, root: Path | None = None) -> Files:
     """The files of an exercise, by its name or the path of one of its files. UnknownExercise where there is none."""
     root = root or project_root()

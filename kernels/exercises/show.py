@@ -75,11 +75,12 @@ def _failed(result: CheckResult, exercise: Exercise, width: int, verbose: bool, 
         lines += [[(line, "bold")] for line in textwrap.wrap(f"{result.status}  {result.title}", width)]
     if result.status == FAIL:
         lines += _wrapped(failure.sentence, width, "  ")
+    raised = failure.kind == "raised"  # then it is a place in the answer and the code there, not an element
     rows = [
         ("given", failure.given),
-        ("element", failure.at),
+        ("line" if raised else "element", failure.at),
         ("expected", failure.expected),
-        ("got", failure.got),
+        ("code" if raised else "got", failure.got),
         ("owner", failure.owner),
         ("mask", failure.mask),
         ("line", failure.place if failure.place != failure.at else ""),
@@ -148,7 +149,8 @@ def _next(verdict: Verdict, exercise: Exercise, width: int) -> list[Line]:
 def _row(label: str, text: str, width: int) -> list[Line]:
     if width < 60:
         return _wrapped(f"{label}: {text}" if label else text, width, "  ")
-    first, *rest = textwrap.wrap(text, width - _LABEL - 2, break_on_hyphens=False) or [""]
+    room = width - _LABEL - 2
+    first, *rest = textwrap.wrap(text, room, break_on_hyphens=False, break_long_words="://" not in text) or [""]
     lines: list[Line] = [[(f"  {label:{_LABEL}}", "dim"), (first, "")]]
     return [*lines, *([(" " * (_LABEL + 2) + each, "")] for each in rest)]
 

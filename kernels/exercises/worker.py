@@ -164,7 +164,7 @@ def _raised(error: BaseException, answer: ModuleType, file: str, checks: str) ->
     elif isinstance(cause, EOFError) and not line:
         sentence = "The answer reads its input (EOFError); a check gives it none."
     elif line:
-        sentence = f"The answer raises {_last(cause)}"
+        sentence, why = f"The answer raises {_last(cause)}", _slip(cause)
     else:
         sentence = f"The check cannot use what the answer gave: {_last(cause)}"
     given = _locals(error, checks)
@@ -172,6 +172,15 @@ def _raised(error: BaseException, answer: ModuleType, file: str, checks: str) ->
         sentence, kind="raised", given=given, at=place, got=code, cause=why, place=place, traceback=told
     )  # fmt: skip
     return FAIL, failure
+
+
+def _slip(error: BaseException) -> str:
+    """What an error of Python's own words usually means; "" where the check knows better what its input provokes."""
+    if isinstance(error, NameError):
+        return "the name is not defined where this line runs"
+    if isinstance(error, TypeError):
+        return "values of these types do not go together; a list, say, is computed with element by element"
+    return ""
 
 
 def _root(error: BaseException) -> BaseException:
@@ -224,7 +233,8 @@ def _locals(error: BaseException, checks: str) -> str:
         if not name.startswith("_")
         and (type(value) in _SIMPLE or (type(value) is tuple and len(value) <= 8 and {*map(type, value)} <= _SIMPLE))
     }
-    return ", ".join(f"{name} = {shown(value, 60)}" for name, value in list(plain.items())[:6])
+    told = [plain.pop("given")] if isinstance(plain.get("given"), str) else []  # a check's own words for its input
+    return ", ".join(told + [f"{name} = {shown(value, 60)}" for name, value in list(plain.items())[:6]])
 
 
 class _Held:

@@ -22,7 +22,8 @@ def answers_html(href: Callable[[str], str], root: Path | None = None) -> str:
         ValueError: an exercise has no explanation, or its solution no region between the marks; the message names it.
     """
     found = [library.find(name, root) for name in library.exercises(root)]
-    described = sorted(((library.described(files), files) for files in found), key=lambda pair: _place(pair[0].lesson))
+    described = [(library.described(files), files) for files in found]
+    described.sort(key=lambda pair: library.place_of(pair[1], pair[0].lesson))
     return "\n".join(_answer(exercise, files, href) for exercise, files in described)
 
 
@@ -44,15 +45,6 @@ def _answer(exercise, files, href: Callable[[str], str]) -> str:
         f'<p>The exercise of <a href="{escape(href(exercise.lesson))}">{where}</a>. '
         f"What stands between the marks in one right answer:</p>\n{code}\n{_as_html(exercise.explain)}\n</details>"
     )
-
-
-def _place(lesson: str) -> tuple[int, int, str]:
-    """Lessons by number, then labs by number, then the rest."""
-    match = re.match(r"(\w+)/(\d+)", lesson)
-    folders = ("lessons", "labs", "workshops")
-    if match is None or match[1] not in folders:
-        return (len(folders), 0, lesson)
-    return (folders.index(match[1]), int(match[2]), lesson)
 
 
 def _plain(markdown: str) -> str:

@@ -258,30 +258,31 @@ def _hint(screen: Screen, name: str, exercise: Exercise, number: int) -> None:
 
 
 def _list(screen: Screen) -> None:
-    from rich.table import Table
-
     from kernels.exercises.progress import Progress
     from kernels.sources import project_root
 
     progress = Progress(project_root())
     reached = progress.read()
-    table = Table(box=None, pad_edge=False)
-    for title in ("exercise", "verdict", "lesson", "needs"):
-        table.add_column(title, overflow="fold")
     names = library.exercises()
+    found = []
     for name in names:
         files = library.find(name)
         try:
             exercise = library.described(files)
         except Exception as error:
-            table.add_row(name, "", f"{files.shown(files.checks)}: {error}", "")
+            found.append(((len(names),), (name, "", "", f"{files.shown(files.checks)}: {error}")))
             continue
         known = reached.get(name)
         now = "not tried" if known is None else known.verdict
         if known is not None and known.passed and known.verdict != PASS:
             now += " (passed before)"
-        table.add_row(name, now, f"docs/{exercise.lesson}", exercise.needs)
-    screen.out.print(table)
+        row = (name, now, exercise.needs, f"docs/{exercise.lesson}")
+        found.append((library.place_of(files, exercise.lesson), row))
+    rows = [("exercise", "verdict", "needs", "lesson"), *(row for _, row in sorted(found))]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows):  # the longest column is the last, so that no terminal breaks into another
+        text = "  ".join(f"{cell:{size}}" for cell, size in zip(row, sizes, strict=True)).rstrip()
+        screen.lines([[(text, "" if number else "bold")]])
     passed = sum(entry.passed for name, entry in reached.items() if name in names)
     screen.say(f"{passed} of {len(names)} passed. To check one: lessons check NAME")
     if progress.remark:

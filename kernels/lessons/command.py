@@ -41,6 +41,7 @@ def build(
     """Build the site. When a page is untrue the build fails and the previous site stays."""
     from kernels.lessons.mkdocs_plugin import build_site
 
+    _in_a_project(config_file)
     os.environ["LESSONS_MODE"] = mode
     _mkdocs(lambda: build_site(config_file, strict=strict, site_dir=site_dir))
 
@@ -57,6 +58,7 @@ def serve(
     """Preview the site; a saved page is shown again in about a second, and only changed blocks run."""
     from kernels.lessons.mkdocs_plugin import serve_site
 
+    _in_a_project(config_file)
     try:
         _mkdocs(lambda: serve_site(config_file, address, open_in_browser=open_browser, every_page=every_page))
     except OSError as error:
@@ -270,11 +272,20 @@ def trace(
 scratch_command.add_to(app)
 
 
+def _in_a_project(config_file: str | None) -> None:
+    """Ends the command where it takes the mkdocs.yml of this folder, and there is none."""
+    if config_file is None and not any(Path(f"mkdocs.{ending}").exists() for ending in ("yml", "yaml")):
+        where = f"no mkdocs.yml lies in {Path.cwd()}"
+        _err.print(f"lessons: {where}; go to the project's folder, or name one with --config-file", markup=False)
+        raise typer.Exit(2)
+
+
 def _open(config_file: str | None):
     from mkdocs.exceptions import MkDocsException
 
     from kernels.lessons.mkdocs_plugin import open_project
 
+    _in_a_project(config_file)
     try:
         return open_project(config_file)
     except MkDocsException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -58,7 +59,7 @@ def scratch(
     except Refused as refused:
         typer.echo(f"lessons: {refused}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(_told(made, contents, lines))
+    typer.echo(_told(made, contents, lines, _own(repository, contents.edit)))
 
 
 def _project() -> Path:
@@ -208,12 +209,26 @@ def _without_gpu() -> str:
     return "" if gpu else f"it measures on a GPU; {gpu.reason}, so it says so and names the stored measurements"
 
 
-def _told(made: Made, contents: Contents, lines: dict[str, str]) -> str:
+def _own(repository: Repository, path: str) -> Path | None:
+    """The caller's file to edit, where it is not as in the last commit."""
+    file = repository.project / path
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return file if file.read_text(encoding="utf-8") != repository.text(path) else None
+    return None
+
+
+def _told(made: Made, contents: Contents, lines: dict[str, str], own: Path | None) -> str:
     said = [f"made the branch {made.branch}, at {made.commit[:9]}, in {_shown(made.folder)}"]
     if made.uncommitted:
         files = f"{made.uncommitted} file{'s' * (made.uncommitted != 1)}"
         said.append(
             f"{files} with uncommitted changes stay as they are; the branch begins at the last commit, without them"
+        )
+    if own is not None:
+        there = made.folder / contents.edit
+        said.append(
+            f"your {contents.edit} is among them; to go on with it there:\n"
+            f"  cp {shlex.quote(_shown(own))} {shlex.quote(_shown(there))}"
         )
     without = _without_gpu() if "kernels.bench" in contents.time else ""
     said += [

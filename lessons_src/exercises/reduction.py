@@ -29,7 +29,7 @@ def block_size(n):
 
 
 def neutral(operation):
-    """What a lane without a value holds, for each operation in COMBINE."""
+    """What a lane without a value holds when `operation` reduces the row: one of the names in COMBINE."""
     # --- fill in ---
     # Combined with a neutral value, every number stays what it was. `math` has infinities.
     raise NotImplementedError("return the neutral value of the operation")

@@ -27,7 +27,7 @@ def block_size(n):
 
 
 def neutral(operation):
-    """What a lane without a value holds, for each operation in COMBINE."""
+    """What a lane without a value holds when `operation` reduces the row: one of the names in COMBINE."""
     # --- fill in ---
     return {"sum": 0.0, "product": 1.0, "maximum": -math.inf, "minimum": math.inf}[operation]
     # --- end ---

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,28 @@ def test_a_failure_says_all_that_is_known(check, files):
         "check again    lessons check halves",
     ):
         assert part in text, part
+
+
+@pytest.mark.parametrize(
+    ("slip", "cause"), [("[n] - [1]", "values of these types do not"), ("m", "the name is not defined")]
+)
+def test_a_slip_in_python_is_told_as_one(check, files, slip, cause):
+    """The cause that a check names is one of wrong results, and would mislead here."""
+    checks = files.checks.read_text(encoding="utf-8").replace("    n = 3\n", '    given, tried = "n = 3", 1\n')
+    files.checks.write_text(checks.replace("answer.half(n), 2", "answer.half(3), 2"), encoding="utf-8")
+    code = f"return {slip} if n % 2 else n // 2"
+    write(files, f"    {code}\n")
+    _, text = check("halves")
+    for part in (f"code           {code}", "line           halves.py:10", "given          n = 3, tried = 1\n", cause):
+        assert part in text, part
+    assert not any(part in text for part in ("rounds down", "  element ", "  got "))
+
+
+def test_an_address_is_never_broken_in_two(check, files):
+    heading = "a-heading-of-some-length-as-they-have-them"
+    files.checks.write_text(files.checks.read_text().replace("#odd", f"#{heading}"))
+    write(files, WRONG)
+    assert f"http://localhost:8000/lessons/halves/#{heading}\n" in check("halves", COLUMNS="72")[1]
 
 
 def test_a_narrow_terminal_and_ascii_lose_nothing(check, files):
@@ -168,6 +191,22 @@ def test_a_check_file_that_does_not_work_is_not_the_learners_fault(check, files)
     files.checks.write_text("def (")
     code, output = check("halves")
     assert code == 70 and "is no Python" in output
+
+
+def test_the_list_follows_the_lessons_and_breaks_no_line(check, files):
+    pages = {
+        "alpha": "labs/1-x.md#e",
+        "beta": "lessons/10-x.md#e",
+        "gamma": "lessons/8-x.md#b",
+        "zeta": "lessons/8-x.md#a",
+    }
+    (files.root / "docs/lessons/8-x.md").write_text("## First {#a}\n\n## Then {#b}\n", encoding="utf-8")
+    for name, lesson in pages.items():
+        text = files.checks.read_text(encoding="utf-8").replace("lessons/halves.md#exercise", lesson)
+        files.checks.with_stem(name).write_text(text, encoding="utf-8")
+    _, text = check("--list", COLUMNS="60")
+    assert re.findall("^[a-z]+", text, re.MULTILINE) == ["exercise", "zeta", "gamma", "beta", "alpha", "halves"]
+    assert re.search(r"^gamma +not tried +cpu +docs/lessons/8-x\.md#b$", text, re.MULTILINE)
 
 
 def test_progress_is_kept_and_remembers_a_pass(check, files):

@@ -118,3 +118,10 @@ def test_accepting_again_writes_nothing(two):
     done = two.lessons("accept")
     assert done.status == 0 and "0 files written" in done.text
     assert two.accepted() == before
+
+
+@pytest.mark.parametrize("command", ["build", "serve", "verify", "accept", "list", "doctor"])
+def test_outside_of_a_project_a_command_says_where_to_go(seven, tmp_path, monkeypatch, command):
+    monkeypatch.setattr(seven, "root", tmp_path)
+    done = seven.lessons(command)
+    assert done.status == 2 and f"no mkdocs.yml lies in {tmp_path}; go to the project's folder" in done.text

@@ -173,8 +173,13 @@ def test_a_dirty_tree_stays_as_it_is_and_the_branch_begins_at_the_commit(reposit
     for name in ("add_two", "labs/page#first"):
         done = repository.lessons("scratch", name)
         assert done.status == 0 and "4 files with uncommitted changes stay as they are" in done.text, done.text
+        assert ("your lessons_src/exercises/add_two.py is among them" in done.text) == (name == "add_two")
+        if name == "add_two":
+            copy = re.search(r"^  (cp .+)$", done.text, re.MULTILINE)[1]
     assert state(root) == before
     assert (scratch_of(repository) / "lessons_src/exercises/add_two.py").read_text() == STARTER
+    assert run(copy, root).returncode == 0
+    assert "my own work" in (scratch_of(repository) / "lessons_src/exercises/add_two.py").read_text()
     assert "range(10)" in (scratch_of(repository, "labs/page/first") / "scratch/snippet.py").read_text()
     assert not (scratch_of(repository) / "new.txt").exists()
 
