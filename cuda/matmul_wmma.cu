@@ -1,0 +1,131 @@
+// The rung of the ladder that leads from cuda/matmul.cu to the tensor cores: matmul_wmma.
+//
+// a is M x K, b is K x N, c is M x N, all bfloat16; sums are float32 and rounded once. Neighbours in a row are neighbours
+// in memory, and rows are `a_stride`, `b_stride`, `c_stride` elements apart. c must not overlap a or b.
+
+#include <cuda_bf16.h>
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "matmul.cuh"
+#include "matmul_wmma.cuh"
+
+// Changed: a warp multiplies 16 x 16 x 16 at a time on a tensor core, and owns 64 x 64 elements of c: 4 x 4 fragments.
+// Nobody but the hardware knows which lane holds which element. Copies run ahead as in matmul_async_copy, further.
+constexpr int kWmmaM = 128;
+constexpr int kWmmaN = 128;
+constexpr int kWmmaK = 32;
+constexpr int kWmmaStages = 3;
+constexpr int kWmmaBlocks = 2;  // on one multiprocessor
+constexpr int kWmmaWarpsN = kWmmaN / kWmmaWarpSide;
+constexpr int kWmmaThreads = kWmmaM / kWmmaWarpSide * kWmmaWarpsN * 32;
+// Eight rows of 16 bytes are read at once: with 8 numbers of padding they lie in different banks, for both tiles.
+constexpr int kWmmaPitchA = kWmmaK + 8;
+constexpr int kWmmaPitchB = kWmmaN + 8;
+constexpr int kWmmaStageA = kWmmaM * kWmmaPitchA;
+constexpr int kWmmaStageB = kWmmaK * kWmmaPitchB;
+constexpr int kWmmaBytes = kWmmaStages * (kWmmaStageA + kWmmaStageB) * static_cast<int>(sizeof(__nv_bfloat16));
+
+// kWide: every row begins at a multiple of 16 bytes and has whole pieces of 16 bytes. Elsewhere the numbers come one by
+// one, since the smallest asynchronous copy has four bytes.
+template <bool kWide>
+__device__ __forceinline__ void wmma_copy_tile(__nv_bfloat16* tile, int pitch, const __nv_bfloat16* from, int64_t stride,
+                                               int64_t first_row, int64_t first_column, int64_t rows, int64_t columns,
+                                               int tile_rows, int tile_columns) {
+    const int piece = kWide ? 8 : 1;
+    const int in_row = tile_columns / piece;
+#pragma unroll
+    for (int i = threadIdx.x; i < tile_rows * in_row; i += kWmmaThreads) {
+        const int row = i / in_row;
+        const int column = i % in_row * piece;
+        const bool there = first_row + row < rows && first_column + column < columns;
+        const __nv_bfloat16* source = there ? from + (first_row + row) * stride + first_column + column : from;
+        __nv_bfloat16* target = tile + row * pitch + column;
+        if (kWide) {
+            __pipeline_memcpy_async(target, source, 16, there ? 0 : 16);
+        } else {
+            *target = there ? *source : __float2bfloat16(0.0f);
+        }
+    }
+}
+
+template <bool kWide>
+__global__ void __launch_bounds__(kWmmaThreads, kWmmaBlocks)
+    matmul_wmma(const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b, __nv_bfloat16* __restrict__ c,
+                int64_t M, int64_t N, int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride) {
+    extern __shared__ __align__(16) __nv_bfloat16 wmma_tiles[];
+    __nv_bfloat16* a_tiles = wmma_tiles;
+    __nv_bfloat16* b_tiles = wmma_tiles + kWmmaStages * kWmmaStageA;
+
+    const int64_t first_m = static_cast<int64_t>(blockIdx.y) * kWmmaM;
+    const int64_t first_n = static_cast<int64_t>(blockIdx.x) * kWmmaN;
+    const int warp = threadIdx.x / 32;
+    const int warp_m = warp / kWmmaWarpsN * kWmmaWarpSide;
+    const int warp_n = warp % kWmmaWarpsN * kWmmaWarpSide;
+    const int64_t tiles = (K + kWmmaK - 1) / kWmmaK;
+    const auto copy_tiles = [&](int64_t tile) {
+        const int stage = static_cast<int>(tile % kWmmaStages);
+        wmma_copy_tile<kWide>(a_tiles + stage * kWmmaStageA, kWmmaPitchA, a, a_stride, first_m, tile * kWmmaK, M, K,
+                              kWmmaM, kWmmaK);
+        wmma_copy_tile<kWide>(b_tiles + stage * kWmmaStageB, kWmmaPitchB, b, b_stride, tile * kWmmaK, first_n, K, N,
+                              kWmmaK, kWmmaN);
+    };
+
+    for (int64_t tile = 0; tile < kWmmaStages - 1; ++tile) {
+        if (tile < tiles) {
+            copy_tiles(tile);
+        }
+        __pipeline_commit();
+    }
+    WmmaSum sums[kWmmaFragments][kWmmaFragments];
+    wmma_clear(sums);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+        __pipeline_wait_prior(kWmmaStages - 2);
+        __syncthreads();  // the tile is whole, and everyone is done with the tile before it
+        if (tile + kWmmaStages - 1 < tiles) {
+            copy_tiles(tile + kWmmaStages - 1);
+        }
+        __pipeline_commit();
+
+        const int stage = static_cast<int>(tile % kWmmaStages);
+        wmma_multiply<kWmmaK, kWmmaPitchA, kWmmaPitchB>(sums, a_tiles + stage * kWmmaStageA + warp_m * kWmmaPitchA,
+                                                        b_tiles + stage * kWmmaStageB + warp_n);
+    }
+    __syncthreads();  // no tile is read any more: its memory may hold sums
+    wmma_store<kWide>(sums, reinterpret_cast<float*>(wmma_tiles) + warp * kWmmaPatch, c, first_m + warp_m,
+                      first_n + warp_n, M, N, c_stride);
+}
+
+template <bool kWide>
+static cudaError_t run_matmul_wmma(dim3 grid, const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c,
+                                   int64_t M, int64_t N, int64_t K, int64_t a_stride, int64_t b_stride,
+                                   int64_t c_stride, cudaStream_t stream) {
+    // A block gets more than 48 KiB only if the kernel asked for it.
+    const cudaError_t allowed =
+        cudaFuncSetAttribute(matmul_wmma<kWide>, cudaFuncAttributeMaxDynamicSharedMemorySize, kWmmaBytes);
+    if (allowed != cudaSuccess) {
+        return allowed;
+    }
+    matmul_wmma<kWide><<<grid, kWmmaThreads, kWmmaBytes, stream>>>(a, b, c, M, N, K, a_stride, b_stride, c_stride);
+    return cudaGetLastError();
+}
+
+// c = a * b in bfloat16, summed in float32 and rounded once.
+extern "C" cudaError_t launch_matmul_wmma(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int64_t M,
+                                          int64_t N, int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride,
+                                          cudaStream_t stream) {
+    dim3 grid;
+    if (!matmul_is_valid(M, N, K, a_stride, b_stride, c_stride) || !matmul_grid(M, N, kWmmaM, kWmmaN, &grid)) {
+        return cudaErrorInvalidValue;
+    }
+    if (M == 0 || N == 0) {
+        return cudaSuccess;
+    }
+    if (rows_in_pieces(a, K, a_stride, sizeof(*a), 16) && rows_in_pieces(b, N, b_stride, sizeof(*b), 16) &&
+        rows_in_pieces(c, N, c_stride, sizeof(*c), 16)) {
+        return run_matmul_wmma<true>(grid, a, b, c, M, N, K, a_stride, b_stride, c_stride, stream);
+    }
+    return run_matmul_wmma<false>(grid, a, b, c, M, N, K, a_stride, b_stride, c_stride, stream);
+}
