@@ -1,0 +1,7 @@
+// The shared library of the ladder's rungs that every GPU from sm_80 on can run, and of the fused patterns.
+#include "fused.cu"
+#include "matmul.cu"
+#include "matmul_wmma.cu"
+
+// The sentence for a status that a launcher returned, such as "invalid argument".
+extern "C" const char* ladder_error_string(int status) { return cudaGetErrorString(static_cast<cudaError_t>(status)); }
