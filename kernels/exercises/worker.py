@@ -234,6 +234,7 @@ def _locals(error: BaseException, checks: str) -> str:
         and (type(value) in _SIMPLE or (type(value) is tuple and len(value) <= 8 and {*map(type, value)} <= _SIMPLE))
     }
     told = [plain.pop("given")] if isinstance(plain.get("given"), str) else []  # a check's own words for its input
+    plain = {name: value for name, value in plain.items() if not any(f"{name} = " in words for words in told)}
     return ", ".join(told + [f"{name} = {shown(value, 60)}" for name, value in list(plain.items())[:6]])
 
 

@@ -89,7 +89,7 @@ def test_a_failure_says_all_that_is_known(check, files):
 )
 def test_a_slip_in_python_is_told_as_one(check, files, slip, cause):
     """The cause that a check names is one of wrong results, and would mislead here."""
-    checks = files.checks.read_text(encoding="utf-8").replace("    n = 3\n", '    given, tried = "n = 3", 1\n')
+    checks = files.checks.read_text(encoding="utf-8").replace("    n = 3\n", '    given, n, tried = "n = 3", 3, 1\n')
     files.checks.write_text(checks.replace("answer.half(n), 2", "answer.half(3), 2"), encoding="utf-8")
     code = f"return {slip} if n % 2 else n // 2"
     write(files, f"    {code}\n")
