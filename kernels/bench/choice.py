@@ -138,16 +138,17 @@ def stop_or_write(threshold: float) -> Callable[[Case], str]:
     return rule
 
 
-def left_out(found: Sequence[Case], tolerated: float) -> list[tuple[str, float, float]]:
-    """For each operator: the threshold of `stop_at` found on all others, and the largest ratio that it lets through.
+def left_out(found: Sequence[Case], tolerated: float) -> list[tuple[str, float, list[float]]]:
+    """For each operator: the threshold of `stop_at` found on all others, and the ratios of the cases that it keeps.
 
     A rule looks good on the records that it was made from. This is what it does on an operator that it has not seen.
+    No ratio means that no case of the operator reaches the threshold: it says nothing about the rule.
     """
     results = []
     for op in dict.fromkeys(case.op for case in found):
         threshold = stop_at([case for case in found if case.op != op], tolerated)
         kept = [case for case in judged(found) if case.op == op and case.ways[COMPILE].fraction_of_limit >= threshold]
-        results.append((op, threshold, max((case.ratio(COMPILE) or math.inf for case in kept), default=1.0)))
+        results.append((op, threshold, [case.ratio(COMPILE) or math.inf for case in kept]))
     return results
 
 

@@ -111,7 +111,7 @@ def test_a_rule_is_scored_by_its_mean_its_worst_and_the_kernels_it_asks_for():
 
 def test_leaving_an_operator_out_finds_the_threshold_on_the_others_only():
     found = [at_limit(0.9, 10.0, 10.0, "a"), at_limit(0.92, 12.0, 10.0, "b"), at_limit(0.95, 10.0, 10.0, "a")]
-    assert left_out(found, 0.05) == [("a", math.inf, 1.0), ("b", 0.9, 1.2)]
+    assert left_out(found, 0.05) == [("a", math.inf, []), ("b", 0.9, [1.2])]  # nothing of "a" is kept: no evidence
 
 
 def test_calls_until_even_divide_the_longer_first_call_by_the_gain():
