@@ -84,7 +84,7 @@ def _attend(
         k = tl.load(k_at, mask=inside, other=0.0)
         score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         if MASKED:
-            score = tl.where(seen(m, n, length, shift, CAUSAL, WINDOW), score, float("-inf"))
+            score = tl.where(seen(m[:, None], n[None, :], length, shift, CAUSAL, WINDOW), score, float("-inf"))
         new_maximum = tl.maximum(maximum, tl.max(score, axis=1))
         # While a row has seen no key, -inf - -inf would be NaN and stay: subtract 0.
         base = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)

@@ -34,6 +34,34 @@ def _attention_delta(out_ptr, dout_ptr, delta_ptr, rows, H, Sq, dout_stride_b, d
 
 
 @triton.jit
+def _from_queries(
+    dk, dv, k, v, q_ptr, dout_ptr, lse_ptr, delta_ptr, q_stride_m, dout_stride_m, n, begin, end, Sq, length, shift,
+    scale, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, MASKED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    # A stretch of queries of one head. Scores lie keys by queries, so that weights and dscore are the left operands of
+    # the products they go into, as they stand in registers.
+    d = tl.arange(0, BLOCK_D)[None, :]
+    for start in range(begin, end, BLOCK_M):
+        m = start + tl.arange(0, BLOCK_M)
+        there = (m[:, None] < Sq) & (d < D)
+        queries = m.to(tl.int64)[:, None]
+        q = tl.load(q_ptr + queries * q_stride_m + d, mask=there, other=0.0)
+        dout = tl.load(dout_ptr + queries * dout_stride_m + d, mask=there, other=0.0)
+        lse = tl.load(lse_ptr + m, mask=m < Sq, other=float("inf"))
+        delta = tl.load(delta_ptr + m, mask=m < Sq, other=0.0)
+        score = tl.dot(k, tl.trans(q), input_precision="ieee") * scale
+        if MASKED:
+            score = tl.where(seen(m[None, :], n[:, None], length, shift, CAUSAL, WINDOW), score, float("-inf"))
+        weight = tl.exp2(score - lse[None, :])
+        dv = tl.dot(weight.to(dout.dtype), dout, dv, input_precision="ieee")
+        dweight = tl.dot(v, tl.trans(dout), input_precision="ieee")
+        dscore = weight * (dweight - delta[None, :])
+        dk = tl.dot(dscore.to(q.dtype), q, dk, input_precision="ieee")
+    return dk, dv
+
+
+@triton.jit
 def _attention_keys(
     q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, lengths_ptr, H, Sq, Sk, group, scale, factor,
     q_stride_b, q_stride_h, q_stride_m, k_stride_b, k_stride_h, k_stride_n, v_stride_b, v_stride_h, v_stride_n,
@@ -67,30 +95,58 @@ def _attention_keys(
         end = tl.minimum(tl.maximum(block * BLOCK_N + BLOCK_N - 1 - shift + WINDOW, 0), Sq)
     if block * BLOCK_N >= length:
         end = begin
+    # Queries from `inner` to `outer` see all keys of the block: only the stretches around need a mask.
+    inner, outer = begin, end
+    if CAUSAL:
+        inner = tl.minimum(tl.cdiv(tl.maximum(block * BLOCK_N + BLOCK_N - 1 - shift, begin), BLOCK_M) * BLOCK_M, end)
+    if WINDOW > 0:
+        outer = tl.maximum(tl.maximum(block * BLOCK_N + WINDOW - shift, 0) // BLOCK_M * BLOCK_M, inner)
+        outer = tl.minimum(outer, end)
+    if block * BLOCK_N + BLOCK_N > length:
+        inner, outer = end, end
     for g in range(group):
         h = key_head * group + g
         q_head = q_ptr + b * q_stride_b + h * q_stride_h
         dout_head = dout_ptr + b * dout_stride_b + h * dout_stride_h
         kept = (b * H + h) * Sq
-        for start in range(begin, end, BLOCK_M):
-            m = start + tl.arange(0, BLOCK_M)
-            there = (m[:, None] < Sq) & (d < D)
-            queries = m.to(tl.int64)[:, None]
-            q = tl.load(q_head + queries * q_stride_m + d, mask=there, other=0.0)
-            dout = tl.load(dout_head + queries * dout_stride_m + d, mask=there, other=0.0)
-            lse = tl.load(lse_ptr + kept + m, mask=m < Sq, other=float("inf"))
-            delta = tl.load(delta_ptr + kept + m, mask=m < Sq, other=0.0)
-            score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-            score = tl.where(seen(m, n, length, shift, CAUSAL, WINDOW), score, float("-inf"))
-            weight = tl.exp2(score - lse[:, None])
-            dv = tl.dot(tl.trans(weight.to(dout.dtype)), dout, dv, input_precision="ieee")
-            dweight = tl.dot(dout, tl.trans(v), input_precision="ieee")
-            dscore = weight * (dweight - delta[:, None])
-            dk = tl.dot(tl.trans(dscore.to(q.dtype)), q, dk, input_precision="ieee")
+        dk, dv = _from_queries(dk, dv, k, v, q_head, dout_head, lse_ptr + kept, delta_ptr + kept, q_stride_m,
+                               dout_stride_m, n, begin, inner, Sq, length, shift, scale,
+                               D, CAUSAL, WINDOW, True, BLOCK_M, BLOCK_D)  # fmt: skip
+        dk, dv = _from_queries(dk, dv, k, v, q_head, dout_head, lse_ptr + kept, delta_ptr + kept, q_stride_m,
+                               dout_stride_m, n, inner, outer, Sq, length, shift, scale,
+                               D, CAUSAL, WINDOW, False, BLOCK_M, BLOCK_D)  # fmt: skip
+        if WINDOW > 0:
+            dk, dv = _from_queries(dk, dv, k, v, q_head, dout_head, lse_ptr + kept, delta_ptr + kept, q_stride_m,
+                                   dout_stride_m, n, outer, end, Sq, length, shift, scale,
+                                   D, CAUSAL, WINDOW, True, BLOCK_M, BLOCK_D)  # fmt: skip
     at = ((b * key_heads + key_head) * Sk + rows) * D + d
     written = (n[:, None] < Sk) & (d < D)
     tl.store(dk_ptr + at, (dk * factor).to(dk_ptr.dtype.element_ty), mask=written)
     tl.store(dv_ptr + at, dv.to(dv_ptr.dtype.element_ty), mask=written)
+
+
+@triton.jit
+def _from_keys(
+    dq, q, dout, lse, delta, k_ptr, v_ptr, k_stride_n, v_stride_n, m, begin, end, length, shift, scale,
+    D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, MASKED: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    # A stretch of keys, masked or not as in the forward kernel.
+    d = tl.arange(0, BLOCK_D)[None, :]
+    for start in range(begin, end, BLOCK_N):
+        n = start + tl.arange(0, BLOCK_N)
+        inside = (n[:, None] < length) & (d < D)
+        rows = n.to(tl.int64)[:, None]
+        k = tl.load(k_ptr + rows * k_stride_n + d, mask=inside, other=0.0)
+        v = tl.load(v_ptr + rows * v_stride_n + d, mask=inside, other=0.0)
+        score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        if MASKED:
+            score = tl.where(seen(m[:, None], n[None, :], length, shift, CAUSAL, WINDOW), score, float("-inf"))
+        weight = tl.exp2(score - lse[:, None])
+        dweight = tl.dot(dout, tl.trans(v), input_precision="ieee")
+        dscore = weight * (dweight - delta[:, None])
+        dq = tl.dot(dscore.to(k.dtype), k, dq, input_precision="ieee")
+    return dq
 
 
 @triton.jit
@@ -125,25 +181,23 @@ def _attention_dq(
     dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     first, last = block * BLOCK_M, tl.minimum(block * BLOCK_M + BLOCK_M, Sq) - 1
     begin = first_key(first, shift, WINDOW) // BLOCK_N * BLOCK_N
-    for start in range(begin, last_key(last, length, shift, CAUSAL), BLOCK_N):
-        n = start + tl.arange(0, BLOCK_N)
-        inside = (n[:, None] < length) & (d < D)
-        rows = n.to(tl.int64)[:, None]
-        k = tl.load(k_ptr + rows * k_stride_n + d, mask=inside, other=0.0)
-        v = tl.load(v_ptr + rows * v_stride_n + d, mask=inside, other=0.0)
-        score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        score = tl.where(seen(m, n, length, shift, CAUSAL, WINDOW), score, float("-inf"))
-        weight = tl.exp2(score - lse[:, None])
-        dweight = tl.dot(dout, tl.trans(v), input_precision="ieee")
-        dscore = weight * (dweight - delta[:, None])
-        dq = tl.dot(dscore.to(k.dtype), k, dq, input_precision="ieee")
+    end = last_key(last, length, shift, CAUSAL)
+    inner = tl.minimum(tl.cdiv(first_key(last, shift, WINDOW), BLOCK_N) * BLOCK_N, end)
+    outer = tl.maximum(last_key(first, length, shift, CAUSAL) // BLOCK_N * BLOCK_N, inner)
+    if WINDOW > 0:
+        dq = _from_keys(dq, q, dout, lse, delta, k_ptr, v_ptr, k_stride_n, v_stride_n, m, begin, inner, length, shift,
+                        scale, D, CAUSAL, WINDOW, True, BLOCK_N, BLOCK_D)  # fmt: skip
+    dq = _from_keys(dq, q, dout, lse, delta, k_ptr, v_ptr, k_stride_n, v_stride_n, m, inner, outer, length, shift,
+                    scale, D, CAUSAL, WINDOW, False, BLOCK_N, BLOCK_D)  # fmt: skip
+    dq = _from_keys(dq, q, dout, lse, delta, k_ptr, v_ptr, k_stride_n, v_stride_n, m, outer, end, length, shift,
+                    scale, D, CAUSAL, WINDOW, True, BLOCK_N, BLOCK_D)  # fmt: skip
     tl.store(dq_ptr + row[:, None] * D + d, (dq * factor).to(dq_ptr.dtype.element_ty), mask=there)
 
 
 def _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale):
     B, H, Sq, D = q.shape
     key_heads, Sk = k.shape[1:3]
-    plan = plan_attention(D, q.element_size(), backward=True)
+    plan = plan_attention(D, q.element_size(), "keys")
     delta = torch.empty_like(lse)
     grid = (triton.cdiv(B * H * Sq, ROWS),)
     arguments = (out, dout, delta, B * H * Sq, H, Sq, *steps(dout))
@@ -156,6 +210,9 @@ def _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
     tensors = (q, k, v, dout, lse, delta)
     grid = (B * key_heads * triton.cdiv(Sk, plan.block_n),)
     launch(wrap_triton(_attention_keys), grid, (*tensors, dk, dv, lengths[1], *numbers), **flags, **tile, **options)
+    plan = plan_attention(D, q.element_size(), "queries")
+    tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "BLOCK_D": plan.block_d}
+    options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
     grid = (B * H * triton.cdiv(Sq, plan.block_m),)
     launch(wrap_triton(_attention_dq), grid, (*tensors, dq, lengths[1], *numbers), **flags, **tile, **options)
 

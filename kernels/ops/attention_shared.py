@@ -17,12 +17,12 @@ LOG2_E = math.log2(math.e)  # kernels compute 2**x, so scores are scaled by it
 
 @triton.jit
 def seen(m, n, length, shift, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
-    """Which of the keys n each of the queries m sees, (queries, keys). Query i stands at key i + shift."""
-    visible = (n < length)[None, :] & (m[:, None] >= 0)
+    """Which of the keys n each of the queries m sees; one is a row, the other a column. Query i is at key i + shift."""
+    visible = (n < length) & (m >= 0)
     if CAUSAL:
-        visible &= n[None, :] <= m[:, None] + shift
+        visible &= n <= m + shift
     if WINDOW > 0:
-        visible &= n[None, :] > m[:, None] + shift - WINDOW
+        visible &= n > m + shift - WINDOW
     return visible
 
 
@@ -55,19 +55,23 @@ class AttentionPlan:
     num_stages: int
 
 
-def plan_attention(D: int, element_bytes: int, backward: bool = False) -> AttentionPlan:
+def plan_attention(D: int, element_bytes: int, gradient: str | None = None) -> AttentionPlan:
     """Tiles by head size and element size; the head is padded with zeros to a power of two, at least 16.
 
-    Query, key and value tiles of a program, the latter num_stages times, lie in shared memory: 228 KiB of a
-    multiprocessor of compute capability 9.0, of which a block gets 227.
+    gradient: None for the forward kernel, "keys" or "queries" for those of the backward pass. Each of theirs holds two
+    products of its tile's size in registers: larger tiles spill, on compute capability 9.0. Query, key and value tiles
+    of a program, the latter num_stages times, lie in shared memory: 228 KiB of a multiprocessor of compute capability
+    9.0, of which a block gets 227.
     """
     block_d = max(16, triton.next_power_of_2(D))
     if element_bytes == 4:  # no Tensor Cores: registers hold the operands of every product
         side = 16 if block_d > 128 else 32
         return AttentionPlan(side, side, block_d, 8, 1)
-    if backward:
-        block_m, block_n = (64, 128) if block_d <= 128 else (32, 64)
-        return AttentionPlan(block_m, block_n, block_d, 8, 2 if block_d <= 64 else 1)
+    if gradient is not None:
+        if block_d > 128:
+            return AttentionPlan(32, 64, block_d, 8, 1)
+        block_m, block_n = (64, 128) if gradient == "keys" else (128, 64)
+        return AttentionPlan(block_m, block_n, block_d, 8, 2)
     if block_d > 128:
         return AttentionPlan(128, 32, block_d, 8, 2)
     return AttentionPlan(128, 64, block_d, 8 if block_d > 64 else 4, 3)

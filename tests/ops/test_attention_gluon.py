@@ -331,3 +331,19 @@ def test_values_by_every_plan(shape, options, name, ring, monkeypatch, poisoned)
         expected = reference(q, k, v, given_lengths, **options)
         torch.testing.assert_close(out.double(), expected, rtol=rtol, atol=atol)
     assert len(ring) == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", test_attention.SEEN)
+@pytest.mark.parametrize("shape", RUN)
+def test_gradients_from_what_it_kept(shape, options, ring, poisoned):
+    inputs = [t.requires_grad_() for t in OP.inputs(shape, "bfloat16", "cuda", seed=4, padding=8)]
+    out = attention(*inputs, **options)
+    assert ring
+    dout = torch.randn_like(out)
+    out.backward(dout)
+    precise = [t.detach().double().requires_grad_() for t in inputs]
+    expected = reference(*precise, **options)
+    expected.backward(dout.double())
+    found = out.detach(), expected.detach(), [t.grad for t in inputs], [t.grad for t in precise]
+    test_attention.assert_right(shape, "bfloat16", found)
