@@ -143,7 +143,7 @@ def plain(value: object) -> object:
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         value = value.detach().cpu()
     if hasattr(value, "tolist") and not isinstance(value, (list, tuple)):
-        return value.tolist()
+        return plain(value.tolist())
     for kind in (list, tuple):  # of a class of the answer's own only what it holds, whatever its methods say
         if isinstance(value, kind):
             return [plain(each) for each in kind.__iter__(value)]

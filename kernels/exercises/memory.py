@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kernels.exercises.expect import AROUND, seen, shown
-from kernels.exercises.model import CHECKS_NAME, Failure, Strip
+from kernels.exercises.model import ANSWERS_NAME, CHECKS_NAME, Failure, Strip
 
 NOBODY = "nobody"
 _HERE = __file__
 
 
-class Memory:
+class _Unchanged(type):
+    """A class whose functions stay as they are: an answer is given its objects, and so has the class."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        sentence = f"The answer replaces {cls.__name__}.{name}, and so what the checks stand on."
+        seen.end(Failure(sentence, kind="tampered", place=_place()))
+
+
+class Memory(metaclass=_Unchanged):
     """Elements with an address from 0, and a record of who read and wrote which.
 
     `reads` and `writes` hold (owner, index) in the order of the accesses. `owner` is whoever acts now, in words. An
@@ -24,7 +33,7 @@ class Memory:
     """
 
     def __init__(self, values: Iterable, name: str, given: str = "") -> None:
-        self.values = list(values)
+        self._values = list(values)
         self.name = name
         self.given = given
         self.owner = NOBODY
@@ -40,6 +49,14 @@ class Memory:
         memory.poisoned = True
         return memory
 
+    @property
+    def values(self) -> list:
+        """The elements, for checks: no access is recorded. An answer that takes them so ends the check."""
+        if str(sys._getframe(1).f_globals.get("__name__", "")).startswith(ANSWERS_NAME):
+            sentence = f"The answer takes {self.name}.values, which records no access; an element is {self.name}[i]."
+            seen.end(Failure(sentence, kind="unrecorded", at=f"{self.name}.values", place=_place(), given=self.given))
+        return self._values
+
     @contextmanager
     def program(self, number: object, lane: object = None) -> Iterator[Memory]:
         """Within, whoever touches the memory is this program (and this lane of it)."""
@@ -51,36 +68,36 @@ class Memory:
             self.owner = before
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._values)
 
     def __iter__(self) -> Iterator:
-        return (self[index] for index in range(len(self.values)))
+        return (self[index] for index in range(len(self._values)))
 
     def __getitem__(self, index: int) -> object:
-        self._look(index, "reads")
+        index = self._look(index, "reads")
         self.reads.append((self.owner, index))
         if self.poisoned and self.owner != NOBODY and index not in self._written:
             self._end("reads", index, f"{self.name}[{index}] is read before anyone wrote it", "read-before-written")
-        return self.values[index]
+        return self._values[index]
 
     def __setitem__(self, index: int, value: object) -> None:
-        self._look(index, "writes")
+        index = self._look(index, "writes")
         self.writes.append((self.owner, index))
         self._written.add(index)
-        self.values[index] = value
+        self._values[index] = value
 
     def __repr__(self) -> str:
-        return f"Memory({shown(self.values)}, {self.name!r})"
+        return f"Memory({shown(self._values)}, {self.name!r})"
 
     def never_written(self) -> list[int]:
         """The indices that nobody wrote, in order."""
-        seen.compared += len(self.values)
+        seen.compared += len(self._values)
         written = {index for _, index in self.writes}
-        return [index for index in range(len(self.values)) if index not in written]
+        return [index for index in range(len(self._values)) if index not in written]
 
     def written_twice(self) -> list[tuple[int, list[str]]]:
         """The indices that were written more than once, each with who did, in order."""
-        seen.compared += len(self.values)
+        seen.compared += len(self._values)
         owners: dict[int, list[str]] = {}
         for owner, index in self.writes:
             owners.setdefault(index, []).append(owner)
@@ -121,21 +138,25 @@ class Memory:
             )
             seen.end(failure)
 
-    def _look(self, index: object, verb: str) -> None:
+    def _look(self, index: object, verb: str) -> int:
+        """The address as an int, whatever kind of whole number it is (NumPy has its own)."""
         seen.compared += 1
         if isinstance(index, slice):
             index = index.start if isinstance(index.start, int) else 0
             self._end(verb, index, f"{self.owner} {verb} a slice of {self.name}; a lane touches one element", "slice")
+        if not isinstance(index, bool) and hasattr(type(index), "__index__"):
+            index = operator.index(index)
         if isinstance(index, bool) or not isinstance(index, int):
             sentence = f"{self.owner} {verb} {self.name}[{shown(index)}], which is no address: {_why(index)}"
             self._end(verb, 0, sentence, "no-address", at=f"{self.name}[{shown(index)}]")
-        if not 0 <= index < len(self.values):
-            last = f"its last element is {self.name}[{len(self.values) - 1}]" if self.values else "it is empty"
-            first = f"its first element is {self.name}[0]" if index < 0 and self.values else last
+        if not 0 <= index < len(self._values):
+            last = f"its last element is {self.name}[{len(self._values) - 1}]" if self._values else "it is empty"
+            first = f"its first element is {self.name}[0]" if index < 0 and self._values else last
             self._end(
                 verb, index, f"{self.owner} {verb} {self.name}[{index}], which is out of bounds: {first}",
                 "out-of-bounds",
             )  # fmt: skip
+        return index
 
     def _end(self, verb: str, index: int, sentence: str, kind: str, at: str = "") -> None:
         causes = {
@@ -154,7 +175,7 @@ class Memory:
                 mask="on, or there is none: the access was made" if kind == "out-of-bounds" else "",
                 cause=causes[kind],
                 got=f"{self.owner} {verb} {at or f'{self.name}[{index}]'}",
-                expected=f"an index from 0 to {len(self.values) - 1}" if kind == "out-of-bounds" else "",
+                expected=f"an index from 0 to {len(self._values) - 1}" if kind == "out-of-bounds" else "",
             )
         )
 
@@ -172,14 +193,14 @@ class Memory:
         )
 
     def _strip(self, index: int) -> Strip:
-        near = min(max(index, -1), len(self.values))  # far outside: the cell behind the edge stands for it
+        near = min(max(index, -1), len(self._values))  # far outside: the cell behind the edge stands for it
         columns = range(near - AROUND, near + AROUND + 1)
-        columns = [i for i in columns if -1 <= i <= len(self.values)]
+        columns = [i for i in columns if -1 <= i <= len(self._values)]
         last: dict[int, str] = {}
         for owner, at in [*self.reads, *self.writes]:
             last[at] = owner
         names = tuple(str(index) if i == near else str(i) for i in columns)
-        values = tuple(_value(self.values[i]) if 0 <= i < len(self.values) else "outside" for i in columns)
+        values = tuple(_value(self._values[i]) if 0 <= i < len(self._values) else "outside" for i in columns)
         owners = tuple(_short(self.owner if i == near and i == index else last.get(i, "-")) for i in columns)
         if near != index:
             owners = tuple(_short(self.owner) if i == near else each for i, each in zip(columns, owners, strict=True))

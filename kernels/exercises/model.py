@@ -10,6 +10,8 @@ PASS, TODO, FAIL, LOAD_ERROR, UNAVAILABLE = "PASS", "TODO", "FAIL", "LOAD ERROR"
 EXIT_CODES = {PASS: 0, TODO: 2, FAIL: 1, LOAD_ERROR: 1, UNAVAILABLE: 3}
 CHECKS_NAME = "_checks_of_"
 """How the name of a check file's module begins; what follows is the exercise's."""
+ANSWERS_NAME = "lessons_src.exercises."
+"""The same for the module of an answer."""
 NEEDS = ("cpu", "triton", "gpu")
 SECONDS = {"cpu": 10.0, "triton": 60.0, "gpu": 60.0}
 """How long a check may take, by what its exercise needs, where the check does not say."""

@@ -21,8 +21,9 @@ from typing import Any
 
 from kernels.exercises import library
 from kernels.exercises.expect import CheckFailed, filled, seen, shown
+from kernels.exercises.guard import Guard
 from kernels.exercises.marks import names
-from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO, Check, CheckResult, Exercise, Failure
+from kernels.exercises.model import ANSWERS_NAME, FAIL, LOAD_ERROR, PASS, TODO, Check, CheckResult, Exercise, Failure
 
 BROKEN = "BROKEN"  # the check file itself does not work
 CLOSED = 81  # the status of a process whose answer closed the pipe
@@ -54,7 +55,8 @@ def look(job: dict[str, Any], number: int, tell: Callable[[dict[str, Any]], None
         return
     tell({"phase": "answer", "titles": [each.title for each in exercise.checks], "seconds": check.seconds})
     held, wanted = _Held(module), _names(files)
-    reading = _reading_is_noted(files)
+    guard = Guard(files, job["file"])
+    guard.begin()
     status, failure, answer = _load(job, files, wanted, lambda: tell({"phase": "check", "title": check.title}))
     if answer is not None:
         status, failure = _ask(check, answer, job["file"], str(files.checks))
@@ -63,8 +65,10 @@ def look(job: dict[str, Any], number: int, tell: Callable[[dict[str, Any]], None
     if changed := held.changed():
         sentence = f"The answer changed {changed}, which the checks stand on; nothing they say of it can be believed."
         status, failure = FAIL, Failure(sentence, kind="tampered", cause="the name was assigned to, or patched")
-    elif reading and not job.get("solution"):
-        sentence = f"The answer reads {reading[0]}; an answer stands on its own."
+    elif guard.looked:
+        status, failure = FAIL, guard.looked
+    elif guard.read and not job.get("solution"):
+        sentence = f"The answer reads {guard.read}; an answer stands on its own."
         status, failure = FAIL, Failure(sentence, kind="reads-solution")
     elif status == PASS and not seen.compared:
         sentence = "The check ended without comparing anything, so it has not passed."
@@ -84,7 +88,7 @@ def as_message(result: CheckResult) -> dict[str, Any]:
 
 def _load(job: dict[str, Any], files: library.Files, wanted: list[str], loaded: Callable[[], None]):
     """The answer as a module of its own; else a status and the reason."""
-    file, text, name = job["file"], job["text"], f"{library.EXERCISES.replace('/', '.')}.{job['exercise']}"
+    file, text, name = job["file"], job["text"], f"{ANSWERS_NAME}{job['exercise']}"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # Triton and tracebacks read here
     module = ModuleType(name)
     module.__file__ = file
@@ -99,6 +103,8 @@ def _load(job: dict[str, Any], files: library.Files, wanted: list[str], loaded: 
         pointed = (error.text or "").rstrip()
         return LOAD_ERROR, Failure(f"{where}: {error.msg}", kind="syntax", place=where, got=pointed.strip()), None
     except BaseException as error:
+        if seen.failure is not None:
+            return FAIL, seen.failure, None
         if _todo(error, file):
             return TODO, Failure(_last(error), kind="todo", place=_where(error, file, files)), None
         return LOAD_ERROR, _unloaded(error, file, files), None
@@ -276,22 +282,6 @@ class _Held:
                 if now.get(key) is not value or getattr(value, "__code__", None) is not code:
                     return f"{name}.{key}"
         return ""
-
-
-def _reading_is_noted(files: library.Files) -> list[str]:
-    """A list to which every solution's file is added that is opened from now on. (An audit hook stays for good.)"""
-    noted: list[str] = []
-    folder = str(files.solution.parent) + os.sep
-
-    def hear(event: str, arguments: tuple) -> None:
-        if event == "open":
-            with contextlib.suppress(Exception):
-                path = os.path.abspath(os.fsdecode(arguments[0]))  # noqa: PTH100 (called for every open)
-                if path.startswith(folder):
-                    noted.append(files.shown(Path(path)))
-
-    sys.addaudithook(hear)
-    return noted
 
 
 def teller(descriptor: int, token: str) -> Callable[[dict[str, Any]], None]:

@@ -63,6 +63,14 @@ def run(answer, M, N, K, tile=TILE, a_strides=None, b_strides=None, c_strides=No
     got = [[C.values[m * strides[2][0] + n * strides[2][1]] for n in range(N)] for m in range(M)]
     expected = [[sum((left(m, k) * right(k, n) for k in range(K)), 0.0) for n in range(N)] for m in range(M)]
     equal(got, expected, given=given, owner=lambda m, n: f"program {owner(m, n, N, tile)}")
+    places = {m * strides[2][0] + n * strides[2][1]: (m, n) for m, n in product(range(M), range(N))}
+    for who, index in C.writes:
+        if index in places and who != f"program {owner(*places[index], N, tile)}":
+            (m, n), mine = places[index], owner(*places[index], N, tile)
+            fail(
+                f"{who} writes C[{m}, {n}], which lies in the tile of program {mine}.",
+                given=given, at=(m, n), owner=who, cause="A program does the work of another.",
+            )  # fmt: skip
     if strides[2] == (N, 1):
         C.check_written_once(given=given)
     return A, B, C, given
@@ -162,3 +170,25 @@ def reuse(answer):
                 given=given,
                 cause=f"each of its {len(memory)} elements is needed by {times} programs",
             )
+
+
+@EXERCISE.check(
+    "the walk along K has steps of tile[2]",
+    cause="What is loaded at once is a tile of tile[2] along K; a program has room for no more.",
+    hint="range(0, K, tile_k) are the beginnings of the steps; a step ends before the next one loads.",
+    anchor="#the-walk-along-k",
+)
+def step_by_step(answer):
+    tile = (2, 2, 3)
+    A, B, _, given = run(answer, 3, 3, 7, tile=tile)
+    for memory, along in ((A, lambda index: index % 7), (B, lambda index: index // 3)):
+        reached = {}
+        for who, index in memory.reads:
+            step = along(index) // tile[2]
+            if step < reached.get(who, 0):
+                fail(
+                    f"{who} reads {memory.name}[{index}], of step {step}, after it has begun step {reached[who]}.",
+                    given=given, at=f"{memory.name}[{index}]", owner=who,
+                )  # fmt: skip
+            reached[who] = step
+        equal(len(reached), 4, given=f"{given}, programs that read {memory.name}")

@@ -135,6 +135,8 @@ def beyond(answer):
         ([10.0, 14.0, 18.0], [13.0, 13.1, 13.2], False),
         ([10.0, 10.0, 10.0], [10.0, 10.0, 10.0], False),
         ([10.0, 10.1, 99.0, 10.1, 10.2], [11.0, 11.1, 11.2], True),
+        ([10.0, 11.0, 12.0], [11.5, 12.5, 13.5], False),  # beyond either spread, and not beyond both together
+        ([10.0, 10.1, 99.0, 10.1, 10.2], [10.0, 10.1, 10.2], False),
     ):
         equal(answer.differ(list(first), list(second)), expected, given=f"{first} against {second}")
 
@@ -150,6 +152,11 @@ def faster(answer):
     equal(answer.compare(run(FAST), run(SLOW)), "first", given=f"{FAST} against {SLOW}")
     equal(answer.compare(run(SLOW), run(FAST)), "second", given=f"{SLOW} against {FAST}")
     equal(answer.compare(run(FAST), run([9.1, 9.2, 9.3])), "neither", given=f"{FAST} against [9.1, 9.2, 9.3]")
+    lucky = [12.2, 8.0, 12.1, 12.3, 12.0]  # one sample below all the others
+    first, second = run(FAST), run(lucky)
+    equal(answer.compare(first, second), "first", given=f"{FAST} against {lucky}")
+    kept = "the samples stay as they were"
+    equal([first.samples_us, second.samples_us], [FAST, lucky], given=f"{FAST} against {lucky}", cause=kept)
 
 
 @EXERCISE.check(
@@ -165,8 +172,9 @@ def refusing(answer):
         ("NVIDIA H200", "cold", "dispatch"),
     ):
         for first, second in ((base, other), (other, base)):
-            got = outcome(answer.compare, answer.Run(*first, list(FAST)), answer.Run(*second, list(SLOW)))
-            equal(got, "ValueError", given=f"{', '.join(first)} against {', '.join(second)}")
+            for times, same in ((SLOW, ""), (FAST, ", with the same samples")):
+                got = outcome(answer.compare, answer.Run(*first, list(FAST)), answer.Run(*second, list(times)))
+                equal(got, "ValueError", given=f"{', '.join(first)} against {', '.join(second)}{same}")
 
 
 @EXERCISE.check("the samples of an H200", cause="Right on small lists, and not on real ones.")

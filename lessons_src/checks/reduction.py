@@ -49,12 +49,13 @@ def lanes(answer):
 @EXERCISE.check("padding changes no value", anchor="#padding-that-changes-nothing")
 def padding(answer):
     for operation, combine in answer.COMBINE.items():
-        for value in (2.0, -3.0, 0.0, 0.5):
-            with_padding = combine(value, answer.neutral(operation))
-            equal(
-                with_padding, value, given=f"{operation} of {value:g} and a lane of padding",
-                cause=f"{answer.neutral(operation)!r} is not neutral for a {operation}.",
-            )  # fmt: skip
+        neutral = answer.neutral(operation)
+        for value in (2.0, -3.0, 0.0, 0.5, 2.0**100, -(2.0**100), math.inf, -math.inf):
+            for lanes, order in (((value, neutral), "on the right"), ((neutral, value), "on the left")):
+                equal(
+                    combine(*lanes), value, given=f"{operation} of {value:g} and padding, {order}",
+                    cause=f"{neutral!r} is not neutral for a {operation}.",
+                )  # fmt: skip
 
 
 @EXERCISE.check("a full row stands in its lanes", anchor="#five-values-eight-lanes")

@@ -24,10 +24,10 @@ EPS = 1e-6
 GAP = math.nan
 
 
-def normalised(x, residual, weight):
+def normalised(x, residual, weight, eps=EPS):
     """The row in float64, not rounded."""
     z = [a + b for a, b in zip(x, residual, strict=True)]
-    root = math.sqrt(math.fsum(value * value for value in z) / len(z) + EPS)
+    root = math.sqrt(math.fsum(value * value for value in z) / len(z) + eps)
     return [value / root * w for value, w in zip(z, weight, strict=True)]
 
 
@@ -39,7 +39,7 @@ def flat(rows, stride):
     return values
 
 
-def run(answer, x, residual, weight, block, stride=0):
+def run(answer, x, residual, weight, block, stride=0, eps=EPS):
     """The launch, one program a row, on rows of x and residual; returns the memories x, residual, weight and out."""
     n = len(x[0])
     stride = stride or n
@@ -48,16 +48,16 @@ def run(answer, x, residual, weight, block, stride=0):
     for number in range(len(x)):
         for memory in memories:
             memory.owner = f"program {number}"
-        answer.rmsnorm_row(*memories, number, stride, n, block, EPS)
+        answer.rmsnorm_row(*memories, number, stride, n, block, eps)
     return memories
 
 
-def compare(answer, x, residual, weight, block, given, stride=0, cause=""):
+def compare(answer, x, residual, weight, block, given, stride=0, cause="", eps=EPS):
     """The result against float64: half a unit in the last place of float16, and a little for float32 before it."""
-    out = run(answer, x, residual, weight, block, stride)[-1]
+    out = run(answer, x, residual, weight, block, stride, eps)[-1]
     n = len(x[0])
     out.check_written_once(given=given)
-    expected = [value for row in zip(x, residual, strict=True) for value in normalised(*row, weight)]
+    expected = [value for row in zip(x, residual, strict=True) for value in normalised(*row, weight, eps)]
     allowed = max(map(abs, expected)) * (2.0**-11 + (n + 8) * 2.0**-24)
     close(out.values, expected, allowed, given=given, owner=lambda index: index // n, cause=cause)
 
@@ -129,6 +129,7 @@ def zeros(answer):
 )
 def epsilon(answer):
     compare(answer, [[0.001, -0.001] * 2], [[0.0] * 4], [1.0] * 4, 4, "±0.001, eps = 1e-6")
+    compare(answer, [[0.5, -0.25, 0.125, 1.0]], [[0.0] * 4], [1.0] * 4, 4, "small numbers, eps = 0.5", eps=0.5)
 
 
 @EXERCISE.check(
@@ -137,7 +138,7 @@ def epsilon(answer):
     anchor="#one-rounding-too-many",
 )
 def wide(answer):
-    x, added = [2048.0, 2048.0, -1024.0, 1.0], [0.5, 1.0, 0.25, 2.0**-12]
+    x, added = [2048.0, 2048.0, -1024.0, 1.0, 2048.0], [0.5, 1.0, 0.25, 2.0**-12, 2.0**-20]
     equal(list(answer.add(x, added)), [f32(a + b) for a, b in zip(x, added, strict=True)], given="z, lane by lane")
 
 
@@ -145,6 +146,14 @@ def wide(answer):
 def rounded(answer):
     out = run(answer, [[1.0, 2.0, -3.0, 0.5]], [[0.25] * 4], [0.75, 1.25, 1.0, 0.875], 4)[-1]
     equal(out, [f16(value) for value in out.values], given="each element, and the nearest float16")
+    x, weight = [1.0 + i / 16 for i in range(16)], [1.0 + i * i / 512 for i in range(16)]
+    found = run(answer, [x], [[0.0] * 16], weight, 16)[-1].values
+    for i, (got, exact) in enumerate(zip(found, normalised(x, [0.0] * 16, weight), strict=True)):
+        half = 2.0 ** (math.frexp(exact)[1] - 12)  # of a unit in the last place
+        cause = "The result was rounded to float16 more than once on the way."
+        close(
+            got, exact, half * 1.01, given=f"element {i} of a row of 16, and half a unit in its last place", cause=cause
+        )
 
 
 @EXERCISE.check("no lane reads what is not its own", cause="A lane loads before it asks.", anchor="#what-goes-wrong")

@@ -88,6 +88,18 @@ def low(answer):
     compare(answer, [-100.0, -101.5, -99.0, -100.25, -102.0], 8, given="five scores near -100, block = 8")
 
 
+@EXERCISE.check(
+    "small weights keep their digits, and a score alone has weight 1",
+    cause="Something is added to the sum, or a weight is rounded to a number of decimals.",
+    anchor="#the-five-steps",
+)
+def digits(answer):
+    for row, block in (([3.0], 1), ([0.0, -10.0, -12.5], 4)):
+        for number, (got, expected) in enumerate(zip(computed(answer, row, block), weights_of(row), strict=True)):
+            given = f"weight {number} of {row}, block = {block}"
+            close(got, expected, ROUNDOFF * (len(row) + 6 + max(map(abs, row))) * expected, given=given)
+
+
 @EXERCISE.check("a masked score gets weight 0", anchor="#masked-scores")
 def masked(answer):
     compare(answer, [1.0, -math.inf, 2.0, -math.inf, 0.0], 8, given="[1, -inf, 2, -inf, 0], block = 8")
@@ -145,4 +157,6 @@ def writes(answer):
             answer.softmax_row(x, out, number, 9, 5, 8)
     out.check_written_once(given="three rows of 5 weights, block = 8")
     expected = [weight for row in rows for weight in weights_of(row)]
-    close(out, expected, 20 * ROUNDOFF, given="three rows of 5 weights", owner=lambda index: index // 5)
+    for index, (got, weight) in enumerate(zip(out.values, expected, strict=True)):
+        given = f"weight {index % 5} of row {index // 5}, three rows of 5 weights"
+        close(got, weight, 20 * ROUNDOFF * weight, given=given, owner=index // 5)

@@ -42,7 +42,7 @@ def look_at(answer, view, expected, given):
 
 
 def stays_inside(answer, memory, verb, accesses, view, given):
-    """End the check at the first access to a cell that holds no element of the view, and draw the cells around it."""
+    """End the check at the first access to a cell that holds no element of the program's row, and draw those around."""
     rows = elements_of(answer, view)
     elements = {index: f"{row},{column}" for row, cells in enumerate(rows) for column, index in enumerate(cells)}
     for owner, index in accesses:
@@ -56,6 +56,15 @@ def stays_inside(answer, memory, verb, accesses, view, given):
                 owner=owner,
                 cause="The loop goes on into the cells between two rows, or the row begins at the wrong cell.",
                 drawing=Strip((("cell", names), ("element", found)), index - around[0]),
+            )
+        row = int(elements[index].partition(",")[0])
+        if owner != f"program {row}":
+            fail(
+                f"{owner} {verb} {memory.name}[{index}]; that is element ({elements[index]}), of program {row}.",
+                given=given,
+                at=f"{memory.name}[{index}]",
+                owner=owner,
+                cause="A program does the work of another: it has the row that has its number, and no other.",
             )
 
 
@@ -184,3 +193,14 @@ def copy_transpose(answer):
     x, out = Memory([float(i) for i in range(12)], "x", given), Memory.empty(12, "out", given)
     copied(answer, x, answer.View(0, (4, 3), (1, 4)), out, answer.View(0, (4, 3), (3, 1)), given)
     out.check_written_once()
+
+
+@EXERCISE.check(
+    "out may be a transpose as well",
+    cause="The elements of a row are not neighbours in out: one step to the right is strides[1] cells there, too.",
+    anchor="#a-transpose",
+)
+def copy_to_transpose(answer):
+    given = "x full, out a transpose with padding"
+    x, out = Memory([float(i) for i in range(12)], "x", given), Memory([PADDING] * 21, "out", given)
+    copied(answer, x, answer.View(0, (4, 3), (3, 1)), out, answer.View(1, (4, 3), (1, 6)), given)

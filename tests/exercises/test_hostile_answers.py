@@ -194,9 +194,93 @@ def test_a_patched_checker_passes_nothing(judged, patch):
 
 
 def test_patching_even_beside_a_right_answer_is_refused(judged):
-    patch = "import kernels.exercises.expect as e\ne._compare = lambda *a, **k: None\n"
+    patch = "import math\nmath.isfinite = lambda n: True\n"
     failed = first(judged(source(RIGHT, head=patch + HEAD), whole=True))
-    assert failed.failure.kind == "tampered" and "kernels.exercises.expect._compare" in failed.failure.sentence
+    assert failed.failure.kind == "tampered" and "math.isfinite" in failed.failure.sentence
+
+
+TELLS = "t({'result': {'title': '', 'status': 'PASS', 'failure': None, 'compared': 1, 'seconds': 0.0}})"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    import sys\n    return sys._getframe(1).f_locals['n'] // 2\n",
+        "    import inspect\n    return inspect.currentframe().f_back.f_locals['n'] // 2\n",
+        "    import inspect\n    return inspect.stack()[1].frame.f_locals['n'] // 2\n",
+        "    import traceback\n    return [f for f, _ in traceback.walk_stack(None)][1].f_locals['n'] // 2\n",
+        "    try:\n        1 / 0\n    except ZeroDivisionError as e:\n"
+        "        return e.__traceback__.tb_frame.f_back.f_locals['n'] // 2\n",
+        "    def g():\n        yield it.gi_frame.f_back\n    it = g()\n    return next(it).f_locals['n'] // 2\n",
+        "    import sys\n    return [f.f_back.f_locals['n'] for f in sys._current_frames().values()][0] // 2\n",
+        "    try:\n        import sys\n        sys._getframe(1)\n    except BaseException:\n        pass\n" + RIGHT,
+        "    import sys\n    sys.settrace(lambda *a: None)\n" + RIGHT,
+        "    import sys\n    sys.setprofile(lambda *a: None)\n" + RIGHT,
+        "    import gc\n    gc.get_objects()\n" + RIGHT,
+        "    import gc\n    for t in gc.get_objects():\n"
+        f"        if getattr(t, '__name__', '') == 'tell':\n            {TELLS}\n    return 7\n",
+        "    import sys\n    f = sys._getframe()\n    while f:\n        t = f.f_locals.get('tell')\n        if t:\n"
+        f"            {TELLS}\n            break\n        f = f.f_back\n    return 7\n",
+        "    import ctypes\n    ctypes.pythonapi.Py_IsInitialized()\n" + RIGHT,
+    ],
+)
+def test_who_calls_it_is_not_the_answers_business(judged, body):
+    failed = first(judged(body))
+    assert failed.failure.kind == "looks-around", failed
+    assert "halves.py:" in failed.failure.place and failed.title == "even numbers"
+
+
+def test_looking_around_while_the_file_is_loaded_fails(judged):
+    failed = first(judged(source(RIGHT) + "import sys\nsys._getframe()\n", whole=True))
+    assert failed.failure.kind == "looks-around" and "halves.py:17" in failed.failure.place
+
+
+def test_libraries_may_look_at_their_callers(judged):
+    more = (
+        "import collections, dataclasses, enum, functools, logging, traceback, typing, warnings\n"
+        "Pair = collections.namedtuple('Pair', 'a b')\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Data:\n    a: int = 0\n"
+        "class Kind(enum.Enum):\n    A = 1\n"
+        "class Typed(typing.NamedTuple):\n    a: int\n"
+        "logging.warning('a warning')\nwarnings.warn('another')\n"
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    traceback.format_exc()\n"
+    )
+    assert judged(source(RIGHT) + more, whole=True).kind == PASS
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "e.seen.end = lambda f: None",
+        "e.seen.__class__ = type('S', (), {'end': lambda s, f: None, 'compared': 5, 'failure': None})",
+        "old = e._same; e._same = lambda *a: setattr(e, '_same', old) or ''",
+        "old = e._walk; e._walk = lambda *a: setattr(e, '_walk', old) or setattr(e.seen, 'compared', 5) or iter(())",
+    ],
+)
+def test_a_patch_that_undoes_itself_reaches_a_copy_alone(judged, patch):
+    body = f"    import kernels.exercises.expect as e\n    {patch}\n    return n // 2\n"
+    assert first(judged(body)).title == "odd numbers"
+
+
+def test_what_tolist_gives_is_looked_at_as_well(judged):
+    body = (
+        "    class Number(int):\n        __eq__ = lambda *a: True\n        __hash__ = int.__hash__\n"
+        "    class Array:\n        tolist = lambda self: Number(1)\n    return Array()\n"
+    )
+    assert first(judged(body)).title == "even numbers"
+
+
+def test_reading_the_checks_is_refused(judged, files):
+    body = f"    assert 'odd' in open({str(files.checks)!r}).read()\n" + RIGHT
+    failed = first(judged(body))
+    assert failed.failure.kind == "reads-solution" and "lessons_src/checks/halves.py" in failed.failure.sentence
+
+
+def test_reading_the_solution_through_a_link_is_refused(judged, files, tmp_path):
+    link = tmp_path / "elsewhere"
+    link.symlink_to(files.solution.parent)
+    failed = first(judged(f"    open({str(link / 'halves.py')!r}).read()\n" + RIGHT))
+    assert failed.failure.kind == "reads-solution"
 
 
 def test_a_number_that_equals_everything_is_not_asked(judged):
