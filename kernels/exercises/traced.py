@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kernels.exercises.expect import AROUND, seen
@@ -37,8 +38,10 @@ def traced(
     if missing:
         raise KeyError(f"outputs names {missing[0]!r}; the buffers are {', '.join(buffers) or 'none'}")
     before = {name: tensor.detach().clone() for name, tensor in buffers.items() if name not in outputs}
+    left: dict[str, Any] = {}
     try:
-        trace = trace_triton(launch, buffers)
+        with _after_each_kernel(lambda: left.update({name: buffers[name].detach().clone() for name in outputs})):
+            trace = trace_triton(launch, buffers)
     except Exception as error:
         if known := launch_failure(error, str(given or "")):
             seen.end(known)
@@ -56,7 +59,60 @@ def traced(
     found += missed
     if found:
         seen.end(failure_of(trace, found[0], given=str(given or ""), cause=cause, hint=hint))
+    for name, tensor in left.items():
+        _unchanged(name, tensor, buffers[name], str(given or ""))
     return trace
+
+
+def read_whole(trace: TritonTrace, buffers: Sequence[str], *, given: object = "") -> None:
+    """End the check where a kernel has not read every element of these buffers: something else did its work."""
+    import numpy as np
+
+    for name in buffers:
+        counts = trace.counts(name, "read")
+        seen.compared += counts.size
+        if len(unread := np.argwhere(counts == 0)):
+            at = f"{name}[{', '.join(map(str, unread[0]))}]"
+            sentence = f"No program reads {at}, and the result is right: it was not computed in the kernel."
+            why = "the launcher computes with PyTorch what the kernel is asked to compute"
+            seen.end(Failure(sentence, kind="unread", given=str(given or ""), at=at, cause=why, got="no read"))
+
+
+@contextmanager
+def _after_each_kernel(look: Callable[[], object]) -> Iterator[None]:
+    """Within, call `look` whenever a kernel has ended."""
+    from triton.runtime.interpreter import GridExecutor
+
+    run = GridExecutor.__call__
+
+    def run_and_look(this: Any, *args: Any, **kwargs: Any) -> Any:
+        result = run(this, *args, **kwargs)
+        look()
+        return result
+
+    GridExecutor.__call__ = run_and_look
+    try:
+        yield
+    finally:
+        GridExecutor.__call__ = run
+
+
+def _unchanged(name: str, left: Any, now: Any, given: str) -> None:
+    """End the check where a result is not what the last kernel left."""
+    changed = (left != now) & ~(left.isnan() & now.isnan())
+    if bool(changed.any()):
+        index = tuple(changed.nonzero()[0].tolist())
+        at = f"{name}[{', '.join(map(str, index))}]"
+        failure = Failure(
+            f"{at} was changed after the last kernel ended: the launcher mends what the kernel gives.",
+            kind="mended",
+            given=given,
+            at=at,
+            expected=f"what the kernel wrote, {left[index].item():.6g}",
+            got=f"{now[index].item():.6g}",
+            cause="a PyTorch operation on the output in the launcher; the kernel itself is asked for the result",
+        )
+        seen.end(failure)
 
 
 def failure_of(trace: Any, fault: Any, *, given: str = "", cause: str = "", hint: str = "") -> Failure:

@@ -1,6 +1,6 @@
 """What `lessons check triton_add` looks at."""
 
-from kernels.exercises import Exercise, close, equal, fail, traced
+from kernels.exercises import Exercise, close, equal, fail, read_whole, traced
 
 EXERCISE = Exercise(
     lesson="lessons/8-first-triton-kernels.md#exercise-add",
@@ -40,6 +40,7 @@ def added(answer, n, dtype="float32", begin=0):
     unread = [name for name in ("x", "y") if not (trace.counts(name, "read") > 0).all()]
     cause = f"no program reads all of {' and '.join(unread)}" if unread else ""
     close(out, expected, tolerance, given=given, owner=lambda i: f"program {owners[i]}", cause=cause)
+    read_whole(trace, ("x", "y"), given=given)
     return trace
 
 

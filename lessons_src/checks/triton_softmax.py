@@ -1,6 +1,6 @@
 """What `lessons check triton_softmax` looks at."""
 
-from kernels.exercises import Exercise, close, equal, traced
+from kernels.exercises import Exercise, close, equal, read_whole, traced
 
 EXERCISE = Exercise(
     lesson="lessons/8-first-triton-kernels.md#exercise-softmax",
@@ -52,8 +52,12 @@ def weighed(answer, rows, width, dtype="float32", centre=0.0, padding=(0, 0), ma
     # error of it. The sum adds sqrt(width) roundings, the operations around it a few, and the store rounds once.
     relative = 2.0**-24 * (width**0.5 + 8 + 8) + (2.0**-11 if dtype == "float16" else 0.0)
     tolerance = relative * float(expected.nan_to_num().max())
+    if width == 1:
+        tolerance = 0.0  # a score alone has weight 1, exactly
     owners, cause = trace.owners("out"), _cause(answer, trace, x, out, expected)
     close(out, expected, tolerance, given=given, owner=lambda m, n: f"program {owners[m, n]}", cause=cause)
+    read_whole(trace, ("x",), given=given)
+    return out, expected, given
 
 
 def _cause(answer, trace, x, out, expected) -> str:
@@ -134,6 +138,9 @@ def strides(answer):
 @EXERCISE.check("half-precision scores", cause="Exponentials are taken in float32.", anchor="#exercise-softmax")
 def half(answer):
     weighed(answer, 3, 257, "float16")
+    out, expected, given = weighed(answer, 3, 33, "float16")  # no weight so small that float16 has fewer digits for it
+    cause = "Before the store, something was rounded to float16: the difference, the exponential, or the sum."
+    close(out.double() / expected, [[1.0] * 33] * 3, 1.02 * 2.0**-11, given=f"{given}: got / expected", cause=cause)
 
 
 @EXERCISE.check(

@@ -1,6 +1,6 @@
 """What `lessons check triton_sum` looks at."""
 
-from kernels.exercises import Exercise, close, equal, traced
+from kernels.exercises import Exercise, close, equal, read_whole, traced
 
 EXERCISE = Exercise(
     lesson="lessons/8-first-triton-kernels.md#exercise-sum",
@@ -41,6 +41,7 @@ def summed(answer, rows, width, dtype="float32", padding=0, centre=0.0):
     largest = float(x.double().abs().sum(dim=1).max())
     tolerance = 2.0**-24 * (width**0.5 + 4) * largest
     close(out, x.double().sum(dim=1), tolerance, given=given, owner=lambda row: row, cause=_cause(trace, out))
+    read_whole(trace, ("x",), given=given)
 
 
 def _cause(trace, out) -> str:
