@@ -47,6 +47,7 @@ def added(answer, n, programs):
                 owner=f"program {trace.owners(name, what='read')[first]}",
             )
     equal(out, x + y, given=given, owner=lambda i: trace.owners("out")[i])
+    return trace
 
 
 @EXERCISE.check("one program, one full block", cause="Both vectors are added, element by element.")
@@ -72,4 +73,7 @@ def idle(answer):
 @EXERCISE.check("more blocks than programs", cause="The step of the loop is what all programs take in one round.")
 def rounds(answer):
     added(answer, 1000, 3)
-    added(answer, 4096, 4)
+    trace = added(answer, 4096, 4)
+    busy = sorted({int(program) for program in trace.owners("out")})
+    cause = "The blocks are not shared out: a program has nothing to do while another has several."
+    equal(busy, [0, 1, 2, 3], given="n = 4096, programs = 4, BLOCK = 256: the programs that write", cause=cause)

@@ -1,6 +1,6 @@
 """What is looked at in log_softmax: every access, then the values, on rows that a naive formula does not survive."""
 
-from kernels.exercises import Exercise, close, traced
+from kernels.exercises import Exercise, close, equal, traced
 
 EXERCISE = Exercise(
     lesson="labs/3-softmax.md#exercise",
@@ -80,6 +80,9 @@ def whole(answer):
 @EXERCISE.check("a row of one score", cause="The softmax of a single score is 1, and its logarithm is 0.")
 def single(answer):
     rows(answer, 0.0, 1)
+    out, owners = launched(answer, scores(0.0, 1, 3), "3 rows of 1")
+    cause = "Something is added to the sum, which is exactly 1 here."
+    equal(out, [[0.0]] * 3, given="3 rows of 1: exactly 0", owner=lambda m, n: f"program {owners[m, n]}", cause=cause)
 
 
 @EXERCISE.check("ragged rows with padding", cause="The lanes behind the end of a row are counted in the sum.")
@@ -105,3 +108,10 @@ def peaked(answer):
 def low(answer):
     rows(answer, -100.0, 33)
     rows(answer, -100.0, 1000)
+
+
+@EXERCISE.check(
+    "scores near -20000", cause="The padding wins the maximum: no number is small enough for every row, only -inf is."
+)
+def very_low(answer):
+    rows(answer, -20000.0, 33)
