@@ -17,7 +17,7 @@ def test_the_warm_process_imports_what_the_exercise_of_a_job_names(monkeypatch):
     imported = []
     monkeypatch.setattr(importlib, "import_module", imported.append)
     root = library.find("custom_op").root
-    warm._import_more({"exercise": "custom_op", "root": str(root)})
+    warm.import_more({"exercise": "custom_op", "root": str(root)})
     assert "torch._dynamo" in imported
-    warm._import_more({"exercise": "no_such_exercise", "root": str(root)})
+    warm.import_more({"exercise": "no_such_exercise", "root": str(root)})
     assert imported.count("torch._dynamo") == 1
