@@ -94,6 +94,14 @@ def test_every_cuda_function_is_there():
     assert listed == written
 
 
+def test_every_launcher_has_a_fingerprint():
+    from kernels.sources import Sources
+
+    sources = Sources()
+    for source in dict.fromkeys(path.source for path in kernel_paths()):
+        assert len(sources.fingerprint([source])) == 16
+
+
 def test_operators_are_chosen_by_name():
     paths = kernel_paths()
     assert len(chosen(paths, [])) == len(paths)

@@ -41,6 +41,12 @@ def test_a_planted_tensor_has_the_values_and_strides_and_ends_before_its_last_el
     assert flat[:-1].tolist() == expected[:-1].tolist()
 
 
+def test_memory_never_ends_where_the_next_allocation_may_begin():
+    for elements in (127, 128, 129, 130):
+        size = plants.planted_tensor("memcheck", torch.ones(elements)).untyped_storage().nbytes()
+        assert size % plants.ALLOCATION and (elements - 2) * 4 <= size < elements * 4
+
+
 def test_the_last_element_is_never_written():
     tensor = torch.ones(4, 8)
     whole = plants.planted_tensor("initcheck", tensor)

@@ -82,6 +82,15 @@ def test_a_file_of_another_kind_is_refused_with_a_sentence():
         record.decode(other.replace(b'"schema_version":1', b'"schema_version":99'))
 
 
+def test_a_path_is_stale_once_its_code_is_another():
+    from kernels.sources import fingerprint
+
+    made = document()
+    made.paths[0].source_hash = fingerprint("kernels.ops.add:_launch")
+    made.paths[1].source = "kernels.ops.add:_gone"
+    assert record.stale(made) == [False, True, True]
+
+
 def test_the_report_counts_states_and_says_what_is_wrong():
     text = record.report(document())
     assert "memcheck: 2 proved, 1 blind; 2 reports name no kernel of a path" in text

@@ -11,7 +11,7 @@ from kernels.bench.sanitizer.paths import KernelPath
 from kernels.bench.sanitizer.plants import TOOLS
 from kernels.bench.sanitizer.record import UNREPORTED
 from kernels.bench.sanitizer.reports import is_finding, read_log
-from kernels.bench.sanitizer.run import NO_TIME, Limits, run, tool_command
+from kernels.bench.sanitizer.run import NO_TIME, Attempt, Limits, run, settle, tool_command
 
 STAND_INS = Path(__file__).with_name("sanitizer_stand_ins.py")
 PATHS = [
@@ -90,7 +90,8 @@ def test_a_tool_that_does_not_start_is_not_a_pass(monkeypatch, tmp_path):
 
 
 def test_the_command_asks_for_every_report():
-    command = tool_command("compute-sanitizer", "memcheck", Path("log"))
+    command, other = (tool_command("compute-sanitizer", "memcheck", Path("log")) for _ in range(2))
+    assert command[command.index("--port") + 1] != other[other.index("--port") + 1]
     words = " ".join(command)
     assert "--tool memcheck" in words and "--print-limit 0" in words and "--destroy-on-device-error kernel" in words
 
@@ -133,3 +134,18 @@ def test_reports_are_told_apart_and_name_their_kernels():
 def test_a_text_that_was_cut_off_has_no_summary():
     assert not read_log(TEXT.partition("========= ERROR")[0]).complete
     assert read_log("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n").summary == 0
+
+
+def test_in_a_text_that_was_cut_off_only_reports_count():
+    def done(place, kernel):
+        return {"launched": {}, "error": None}
+
+    tasks = [(0, None), (1, None), (2, None)]
+    body = "========= Barrier error detected. Divergent thread(s) in warp.\n=========     at _rows__p1+0xb0\n"
+    made = Attempt(done={task: done(*task) for task in tasks[:2]}, current=(2, None), log=read_log(body))
+    known, again, other = settle("synccheck", made, tasks, lambda task: [f"_rows__p{task[0]}"])
+    assert again == [(0, None)] and other == 0
+    assert known[1, None].reports and known[2, None].reason == made.why
+    made.log = read_log(body + "========= ERROR SUMMARY: 1 error\n")
+    known, again, other = settle("synccheck", made, tasks, lambda task: [f"_plain__p{task[0]}"])
+    assert again == [] and other == 1 and not known[0, None].reports

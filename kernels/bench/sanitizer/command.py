@@ -71,11 +71,11 @@ def sanitize(
     except KeyError as error:
         say(error.args[0])
         return 2
-    folder = keep / time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    folder = keep.resolve() / time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     folder.mkdir(parents=True)
     origin = provenance(CudaDevice())
-    if any(paths[place].cuda for place in places):
-        build_libraries(say)
+    if any(paths[place].cuda for place in places):  # the paths without CUDA come first, and need not wait
+        threading.Thread(target=build_libraries, args=(say,), daemon=True).start()
     limits = Limits(total=seconds - (time.monotonic() - began), jobs=jobs or os.cpu_count() or 1)
     hashes = Sources()
     records, other = run(paths, places, sanitizer, limits, lambda ref: hashes.fingerprint([ref]), folder, say)

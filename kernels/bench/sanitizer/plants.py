@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+ALLOCATION = 512  # bytes between the beginnings of two allocations, at least
 PTX_TOOLS = ("racecheck", "synccheck")  # whose plant is in the compiled kernel
 
 _BARRIER = re.compile(r"\bbar(?:rier)?(?:\.cta)?\.sync(?:\.aligned)?\s+\d+(?:\s*,\s*\d+)?\s*;")
@@ -111,7 +112,8 @@ def planted_tensor(tool: str, tensor: Any) -> Any:
     """The same values and strides in memory of its own, whose last element lies outside it (memcheck) or was never
     written (initcheck).
 
-    Strides are zero or more. The allocation must be one of its own: PYTORCH_NO_CUDA_MEMORY_CACHING=1.
+    Strides are zero or more. The allocation must be one of its own: PYTORCH_NO_CUDA_MEMORY_CACHING=1. It ends within a
+    granule of ALLOCATION bytes, so that the next allocation cannot begin where it ends.
     """
     import torch
 
@@ -120,7 +122,8 @@ def planted_tensor(tool: str, tensor: Any) -> Any:
     made = memory.as_strided(tensor.shape, tensor.stride())
     _fill_but_last(made, tensor)
     if tool == "memcheck":
-        memory.untyped_storage().resize_((reach - 1) * tensor.element_size())
+        size = (reach - 1) * tensor.element_size()
+        memory.untyped_storage().resize_(size if size % ALLOCATION else max(size - tensor.element_size(), 0))
     return made
 
 

@@ -135,6 +135,21 @@ def committed(gpu: str = "h200") -> Sanitizers | None:
     return decode(path.read_bytes(), path.name) if path.is_file() else None
 
 
+def stale(document: Sanitizers) -> list[bool]:
+    """Of each path, whether its code has changed since the run."""
+    from kernels.sources import Sources
+
+    sources = Sources()
+
+    def changed(path: PathRecord) -> bool:
+        try:
+            return sources.fingerprint([path.source]) != path.source_hash
+        except KeyError:  # there is no such launcher any more
+            return True
+
+    return [changed(path) for path in document.paths]
+
+
 def schema_text() -> str:
     """JSON Schema (draft 2020-12) of `Sanitizers`, as it stands in the file."""
     made = msgspec.json.schema(Sanitizers)

@@ -8,6 +8,8 @@ process is noted as not run, and the others go on in a new one.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import json
 import os
 import subprocess
@@ -23,6 +25,7 @@ from kernels.bench.sanitizer.plants import TOOLS, Sees, nothing_to_see
 from kernels.bench.sanitizer.record import UNREPORTED, Check, PathRecord, Plant
 from kernels.bench.sanitizer.reports import Log, Report, is_finding, read_log
 from kernels.bench.sanitizer.worker import symbol
+from kernels.sources import project_root
 
 Task = tuple[int, str | None]  # the place of a path, and the kernel that has a fault
 NO_TIME = "The time of the run was over."
@@ -61,11 +64,16 @@ class Attempt:
     log: Log = field(default_factory=Log)
 
 
+_turns = itertools.count()
+
+
 def tool_command(sanitizer: str, tool: str, log: Path) -> list[str]:
     """The command line before that of the process which is watched. Every report is wanted, with the names of the
-    functions around it, and a faulty kernel must not end the process."""
+    functions around it, a faulty kernel must not end the process, and tools that run side by side need ports of their
+    own and patience while PyTorch starts."""
     command = [sanitizer, "--tool", tool, "--log-file", str(log), "--print-limit", "0", "--show-backtrace", "device"]
     command += ["--destroy-on-device-error", "kernel", "--target-processes", "application-only"]
+    command += ["--launch-timeout", "120", "--port", str(49152 + 16 * (next(_turns) % 1000))]
     return command + (["--report-api-errors", "no"] if tool == "memcheck" else [])
 
 
@@ -97,7 +105,12 @@ def attempt(
     made, read, news, worker = Attempt(), 0, time.monotonic(), None
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            command,
+            cwd=project_root(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
         )
         while True:
             ended = process.poll() is not None
@@ -158,6 +171,8 @@ def _lane(tool, phase, tasks, folder, sanitizer, limits, until, symbols):
         made = attempt(tool, phase, pending, folder / str(number), sanitizer, limits, until)
         settled, again, other = settle(tool if sanitizer else None, made, pending, symbols)
         known |= settled
+        if made.current is not None:  # others of the kind may hang too: less time is lost on each
+            limits = dataclasses.replace(limits, stall=max(limits.stall / 2, min(limits.stall, 6.0)))
         unattributed, number = unattributed + other, number + 1
         if again == pending:  # nothing came of it: once more would be the same
             why = made.why if not made.ended else "The tool gave no summary."
@@ -191,7 +206,7 @@ def run(
     until = time.monotonic() + limits.total
     with ThreadPoolExecutor(max_workers=2 * limits.jobs + 16) as pool:
 
-        def go(tool, phase, tasks, count, turn, watched, symbols):
+        def go(tool, phase, tasks, count, turn, watched, symbols, limits=limits):
             return [
                 pool.submit(_lane, tool, phase, hand, folder / f"{tool}-{phase}-{i}", watched, limits, until, symbols)
                 for i, hand in enumerate(_shards(tasks, count, turn))
@@ -204,7 +219,8 @@ def run(
                 known, other = known | outcomes, other + count
             return known, other
 
-        warm, _ = collect(go("none", "warm", [(p, None) for p in places], limits.jobs, 0, None, lambda _: []))
+        patient = dataclasses.replace(limits, stall=2 * limits.stall)  # for what is compiled, by nvcc too
+        warm, _ = collect(go("none", "warm", [(p, None) for p in places], limits.jobs, 0, None, lambda _: [], patient))
         failed = sum(outcome.reason is not None for outcome in warm.values())
         say(f"{len(warm)} paths without a tool: {len(warm) - failed} ran, {failed} did not")
         runnable = {task[0]: outcome for task, outcome in warm.items() if outcome.reason is None}
@@ -216,11 +232,11 @@ def run(
             return [symbol(name, place) for name in runnable[place].launched if kernel in (None, name)]
 
         planted = _plant_tasks(paths, runnable)
-        count = max(1, limits.jobs // 8)
+        few, many = max(1, limits.jobs // 16), max(1, 3 * limits.jobs // 16)
         clean, plants = {}, {}
         for turn, tool in enumerate(TOOLS):
-            clean[tool] = go(tool, "clean", [(p, None) for p in runnable], count, 2 * turn, sanitizer, symbols)
-            plants[tool] = go(tool, "plant", planted[tool], count, 2 * turn + 1, sanitizer, symbols)
+            clean[tool] = go(tool, "clean", [(p, None) for p in runnable], few, 2 * turn, sanitizer, symbols)
+            plants[tool] = go(tool, "plant", planted[tool], many, 2 * turn + 1, sanitizer, symbols)
         clean, plants = ({t: collect(lanes) for t, lanes in each.items()} for each in (clean, plants))
     other = {tool: clean[tool][1] + plants[tool][1] for tool in TOOLS}
     records = [
