@@ -112,10 +112,13 @@ def _produce(
     SLOTS: gl.constexpr = q_ring.shape[0] // GROUPS
     step, tiles_done = 0, 0
     begin_i, end_i, step_i = _mine(order_ptr, heads * gl.cdiv(Sq, TILE_ROWS), PLANNED)
+    upcoming = begin_i
+    if PLANNED:
+        upcoming = gl.load(order_ptr + begin_i)
     for i in range(begin_i, end_i, step_i):
         tile = i
         if PLANNED:
-            tile = gl.load(order_ptr + i)
+            tile, upcoming = upcoming, gl.load(order_ptr + i + 1)  # the next one, long before it is needed
         m, head, length = _place(tile, lengths_ptr, heads, H, Sq, Sk, TILE_ROWS, SECTION, RAGGED)
         begin, _, _, end = _stretches(m, Sq, length, TILE_ROWS, BLOCK_N, CAUSAL, WINDOW)
         b, h = head // H, head % H
@@ -205,10 +208,13 @@ def _consume(
     row_layout: gl.constexpr = gl.SliceLayout(1, score_layout)
     step, tiles_done = 0, 0
     begin_i, end_i, step_i = _mine(order_ptr, heads * gl.cdiv(Sq, TILE_ROWS), PLANNED)
+    upcoming = begin_i
+    if PLANNED:
+        upcoming = gl.load(order_ptr + begin_i)
     for i in range(begin_i, end_i, step_i):
         tile = i
         if PLANNED:
-            tile = gl.load(order_ptr + i)
+            tile, upcoming = upcoming, gl.load(order_ptr + i + 1)  # the next one, long before it is needed
         first, head, length = _place(tile, lengths_ptr, heads, H, Sq, Sk, TILE_ROWS, SECTION, RAGGED)
         begin, left, right, end = _stretches(first, Sq, length, TILE_ROWS, BLOCK_N, CAUSAL, WINDOW)
         m = first + GROUP * GROUP_ROWS + gl.arange(0, GROUP_ROWS, row_layout)

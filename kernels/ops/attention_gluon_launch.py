@@ -144,7 +144,7 @@ def blocks_of(first: int, Sq: int, Sk: int, causal: bool, window: int, tile_rows
 def planned_order(
     heads: int, Sq: int, Sk: int, causal: bool, window: int, plan: RingPlan, programs: int
 ) -> tuple[int, ...]:
-    """Where each program's list begins, then where the last one ends, then the lists, one after the other.
+    """Where each program's list begins, then where the last one ends, then the lists one after the other, then a zero.
 
     Tiles are dealt in the order of their numbers, each to the program that would be done first with what it has; only
     the last four for each program go by their size, the largest first, so that all end at about the same time.
@@ -168,7 +168,7 @@ def planned_order(
     starts = [programs + 1]
     for mine in lists:
         starts.append(starts[-1] + len(mine))
-    return (*starts, *(tile for mine in lists for tile in mine))
+    return (*starts, *(tile for mine in lists for tile in mine), 0)
 
 
 @lru_cache(maxsize=64)
