@@ -90,7 +90,7 @@ class Screen:
         from kernels.exercises.show import as_ascii
 
         for line in lines:
-            parts = [(as_ascii(part) if self.ascii else part, style) for part, style in line]
+            parts = [(as_ascii(part) if self.ascii else _printable(part), style) for part, style in line]
             self.out.print(Text.assemble(*parts))
 
     def say(self, text: str) -> None:
@@ -104,6 +104,11 @@ class Screen:
     def fault(self, sentence: str) -> None:
         """A sentence on standard error."""
         self._err.print(f"lessons: {sentence}", markup=False)
+
+
+def _printable(text: str) -> str:
+    """The text with a question mark for what no terminal should get: half characters, escapes."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
 
 
 def _once(

@@ -106,3 +106,18 @@ def test_the_command_follows_saves_and_ends_with_the_last_verdict(tmp_path):
     finally:
         process.kill()
     assert "Traceback" not in log.read_text()
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+    from kernels.exercises.watch import read
+
+    file = tmp_path / "answer.py"
+    file.write_bytes(b"\xef\xbb\xbfn = 1\r\n")
+    assert read(file) == "n = 1\n"
+
+
+def test_half_characters_and_escapes_are_shown_as_question_marks(capsys):
+    from kernels.lessons.check_command import Screen
+
+    Screen().lines([[("a\ud800b\x1b[2Jc [bold]", "")]])
+    assert capsys.readouterr().out == "a?b?[2Jc [bold]\n"
