@@ -29,7 +29,7 @@ def saves(
 
 
 def read(path: Path) -> str | None:
-    """The text of a file, without the byte order mark of some editors; None where there is none (or where it is a folder)."""
+    """The text of a file, without the byte order mark of some editors; None for no file or a folder."""
     try:
         return path.read_bytes().decode("utf-8-sig", "replace").replace("\r\n", "\n")
     except OSError:
