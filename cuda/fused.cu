@@ -56,9 +56,13 @@ __device__ __forceinline__ void fused_rows_float4(const float* x, const float* _
     const float4 shift = *reinterpret_cast<const float4*>(bias + column);
     for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
         const float4 value = *reinterpret_cast<const float4*>(x + row * x_stride + column);
-        *reinterpret_cast<float4*>(out + row * out_stride + column) =
-            make_float4(finish(value.x + shift.x), finish(value.y + shift.y), finish(value.z + shift.z),
-                        finish(value.w + shift.w));
+        float4 result;
+        result.x = finish(value.x + shift.x);
+        result.y = finish(value.y + shift.y);
+        result.z = finish(value.z + shift.z);
+        result.w = finish(value.w + shift.w);
+        // A plain assignment may become four stores of 4 bytes: the compiler does not see the alignment.
+        __stwb(reinterpret_cast<float4*>(out + row * out_stride + column), result);
     }
 }
 

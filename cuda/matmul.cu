@@ -135,15 +135,16 @@ __device__ __forceinline__ SgemmPlace sgemm_place() {
     return {warp / 2 * 32, warp % 2 * 64, (lane >> 1 & 1) | (lane >> 2 & 2), (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4)};
 }
 
-__device__ __forceinline__ void store_four(float* c_row, int64_t n, int64_t N, const float* sums, bool wide) {
+__device__ __forceinline__ void store_four(float* c_row, int n, int columns, const float* sums, bool wide) {
     if (wide) {
-        if (n < N) {  // N is a multiple of four, so all four are there or none
-            *reinterpret_cast<float4*>(c_row + n) = make_float4(sums[0], sums[1], sums[2], sums[3]);
+        if (n < columns) {  // columns is a multiple of four, so all four are there or none
+            // Counted in float4, so that the compiler sees the alignment: else it may make four stores of it.
+            reinterpret_cast<float4*>(c_row)[n / 4] = make_float4(sums[0], sums[1], sums[2], sums[3]);
         }
         return;
     }
     for (int i = 0; i < 4; ++i) {
-        if (n + i < N) {
+        if (n + i < columns) {
             c_row[n + i] = sums[i];
         }
     }
@@ -203,13 +204,14 @@ __global__ void __launch_bounds__(kSgemmThreads)
         }
         __syncthreads();  // everyone is done with the tiles
     }
+    const int columns = static_cast<int>(N - first_n < kSgemmN ? N - first_n : kSgemmN);
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
         const int64_t m = first_m + place.row + i / 4 * 16 + place.lane_m * 4 + i % 4;
         if (m < M) {
             for (int half = 0; half < 2; ++half) {
-                const int64_t n = first_n + place.column + half * 32 + place.lane_n * 4;
-                store_four(c + m * c_stride, n, N, &sums[i][half * 4], wide);
+                const int n = place.column + half * 32 + place.lane_n * 4;
+                store_four(c + m * c_stride + first_n, n, columns, &sums[i][half * 4], wide);
             }
         }
     }
@@ -281,9 +283,8 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
     const int b_column = threadIdx.x % kInRowB * kPiece;
     const float* a_next = a + a_row * a_stride + a_column;
     const float* b_next = b + b_row * b_stride + b_column;
-    int64_t k_next = 0;
-    const auto copy_tiles = [&](int stage) {
-        const int ks = static_cast<int>(K - k_next < kAsyncK ? K - k_next : kAsyncK);  // none, if all are copied
+    const auto copy_tiles = [&](int stage, int64_t left) {  // `left`: how many k are not copied yet
+        const int ks = static_cast<int>(left < kAsyncK ? left : kAsyncK);  // none, if all are copied
 #pragma unroll
         for (int i = 0; i < kSgemmM; i += kStepA) {
             const bool there = a_row + i < rows && a_column < ks;
@@ -297,27 +298,26 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
         __pipeline_commit();
         a_next += kAsyncK;
         b_next += kAsyncK * b_stride;
-        k_next += kAsyncK;
     };
 
 #pragma unroll
     for (int stage = 0; stage < kAsyncStages - 1; ++stage) {
-        copy_tiles(stage);
+        copy_tiles(stage, K - stage * kAsyncK);
     }
     const SgemmPlace place = sgemm_place();
     float sums[kPerThread][kPerThread] = {};
     int stage = 0;
-    for (int64_t first_k = 0; first_k < K; first_k += kAsyncK) {
+    for (int64_t left = K; left > 0; left -= kAsyncK) {
         __pipeline_wait_prior(kAsyncStages - 2);  // this thread's copies of the tile are there
         __syncthreads();                          // and everybody's; and everyone is done with the tile before it
 
-        copy_tiles((stage + kAsyncStages - 1) % kAsyncStages);
+        copy_tiles((stage + kAsyncStages - 1) % kAsyncStages, left - (kAsyncStages - 1) * kAsyncK);
 #pragma unroll
         for (int k = 0; k < kAsyncK; k += 2) {
-            float2 left[kPerThread];
+            float2 of_rows[kPerThread];
 #pragma unroll
             for (int i = 0; i < kPerThread; ++i) {
-                left[i] = *reinterpret_cast<const float2*>(&a_tile[stage][place.row + place.lane_m + 4 * i][k]);
+                of_rows[i] = *reinterpret_cast<const float2*>(&a_tile[stage][place.row + place.lane_m + 4 * i][k]);
             }
 #pragma unroll
             for (int more = 0; more < 2; ++more) {
@@ -327,7 +327,7 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
                 const float of_b[] = {near.x, near.y, near.z, near.w, far.x, far.y, far.z, far.w};
 #pragma unroll
                 for (int i = 0; i < kPerThread; ++i) {
-                    const float of_a = more == 0 ? left[i].x : left[i].y;
+                    const float of_a = more == 0 ? of_rows[i].x : of_rows[i].y;
 #pragma unroll
                     for (int j = 0; j < kPerThread; ++j) {
                         sums[i][j] += of_a * of_b[j];

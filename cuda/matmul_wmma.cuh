@@ -29,6 +29,30 @@ __device__ __forceinline__ void wmma_clear(WmmaSum (&sums)[kWmmaFragments][kWmma
     }
 }
 
+// wmma::load_matrix_sync from shared memory. For bfloat16, nvcc 13.0 does not say in PTX that the memory is shared, and
+// ptxas then makes loads of 4 bytes of it; told so, it makes LDSM, which fetches a fragment at once.
+#ifdef KERNELS_HOST_BUILD
+template <int kPitch, typename Fragment>
+__device__ __forceinline__ void wmma_load_shared(Fragment& fragment, const __nv_bfloat16* from) {
+    nvcuda::wmma::load_matrix_sync(fragment, from, kPitch);
+}
+#else
+#define WMMA_LOAD_SHARED(use, letter)                                                                                 \
+    template <int kPitch>                                                                                             \
+    __device__ __forceinline__ void wmma_load_shared(                                                                 \
+        nvcuda::wmma::fragment<use, kWmmaSide, kWmmaSide, kWmmaSide, __nv_bfloat16, nvcuda::wmma::row_major>& fragment, \
+        const __nv_bfloat16* from) {                                                                                  \
+        int* bits = reinterpret_cast<int*>(&fragment);                                                                \
+        __asm volatile("wmma.load." letter ".sync.aligned.row.m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;"      \
+                       : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])                                   \
+                       : "r"(static_cast<unsigned>(__cvta_generic_to_shared(from))), "r"(kPitch)                      \
+                       : "memory");                                                                                   \
+    }
+WMMA_LOAD_SHARED(nvcuda::wmma::matrix_a, "a")
+WMMA_LOAD_SHARED(nvcuda::wmma::matrix_b, "b")
+#undef WMMA_LOAD_SHARED
+#endif
+
 // sums += 64 rows of `a_part` times 64 columns of `b_part`, kDepth numbers deep. Both lie in shared memory, row by row.
 template <int kDepth, int kPitchA, int kPitchB>
 __device__ __forceinline__ void wmma_multiply(WmmaSum (&sums)[kWmmaFragments][kWmmaFragments],
@@ -42,8 +66,8 @@ __device__ __forceinline__ void wmma_multiply(WmmaSum (&sums)[kWmmaFragments][kW
             right[kWmmaFragments];
 #pragma unroll
         for (int i = 0; i < kWmmaFragments; ++i) {
-            wmma::load_matrix_sync(left[i], a_part + i * kWmmaSide * kPitchA + k, kPitchA);
-            wmma::load_matrix_sync(right[i], b_part + k * kPitchB + i * kWmmaSide, kPitchB);
+            wmma_load_shared<kPitchA>(left[i], a_part + i * kWmmaSide * kPitchA + k);
+            wmma_load_shared<kPitchB>(right[i], b_part + k * kPitchB + i * kWmmaSide);
         }
 #pragma unroll
         for (int i = 0; i < kWmmaFragments; ++i) {
@@ -75,9 +99,10 @@ __device__ __forceinline__ void wmma_store(const WmmaSum (&sums)[kWmmaFragments]
             const float4 far = *reinterpret_cast<const float4*>(patch + row * kWmmaPitchC + column + 4);
             if (kWide) {
                 if (m < M && n < N) {  // N is a multiple of eight, so all eight are there or none
-                    *reinterpret_cast<EightBfloat16*>(c + m * c_stride + n) = {
+                    const EightBfloat16 eight = {
                         {__floats2bfloat162_rn(near.x, near.y), __floats2bfloat162_rn(near.z, near.w),
                          __floats2bfloat162_rn(far.x, far.y), __floats2bfloat162_rn(far.z, far.w)}};
+                    __stwb(reinterpret_cast<uint4*>(c + m * c_stride + n), *reinterpret_cast<const uint4*>(&eight));
                 }
             } else {
                 const float values[] = {near.x, near.y, near.z, near.w, far.x, far.y, far.z, far.w};
