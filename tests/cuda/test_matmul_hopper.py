@@ -47,9 +47,10 @@ def run(source, kernel, m, n, k, *, wider=0, replace=None, **more):
     return widened(c), left @ right, trace
 
 
-def is_right(got, want):
+def is_right(got, want, k):
+    """One rounding to eight bits, and sums of k terms of size one in float32, which tensor cores cut off."""
     n = want.shape[1]
-    close = np.abs(got[:, :n] - want) <= 2.0**-8 * np.abs(want) + 1e-5
+    close = np.abs(got[:, :n] - want) <= 2.0**-8 * np.abs(want) + 1e-5 + 1e-6 * k
     return np.isfinite(got[:, :n]).all() and close.all() and np.isnan(got[:, n:]).all()
 
 
@@ -69,7 +70,7 @@ def test_every_element_is_right_and_no_stage_is_refilled_too_early(source, kerne
     got, want, trace = run(source, kernel, m, n, k, wider=wider, order=order)
     assert trace.result == 0
     assert trace.faults(outputs=()) == []
-    assert is_right(got, want)
+    assert is_right(got, want, k)
 
 
 @traced
@@ -85,7 +86,7 @@ def test_every_element_is_right_and_no_stage_is_refilled_too_early(source, kerne
 )
 def test_a_planted_fault_shows(source, replace):
     got, want, trace = run(source, "matmul_wgmma", 8, 100, 64 * 6, replace=replace)
-    assert trace.faults() or not is_right(got, want)
+    assert trace.faults() or not is_right(got, want, 64 * 6)
 
 
 @traced
@@ -208,4 +209,4 @@ def test_products_on_the_gpu(kernel, m, n, k):
         pytest.skip("These instructions exist on GPUs of compute capability 9.0 only.")
     a, b = torch.randn(m, k, device="cuda").bfloat16(), torch.randn(k, n, device="cuda").bfloat16()
     got = getattr(matmul, kernel)(a, b).double().cpu().numpy()
-    assert is_right(got, (a.double() @ b.double()).cpu().numpy())
+    assert is_right(got, (a.double() @ b.double()).cpu().numpy(), k)

@@ -42,7 +42,7 @@ def run(kernel, m, n, k, padding=0, **more):
 
 def is_close(got, want, k, half):
     """One rounding to eight bits, or k roundings to 24 of terms of size one."""
-    bound = 2.0**-8 * np.abs(want) + 1e-5 if half else 1e-6 * (k + 1) ** 0.5 * 8
+    bound = 2.0**-8 * np.abs(want) + 1e-5 + 1e-6 * k if half else 1e-6 * (k + 1) ** 0.5 * 8
     return np.isfinite(got).all() and (np.abs(got - want) <= bound).all()
 
 
