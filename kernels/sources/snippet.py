@@ -81,10 +81,10 @@ def _whole_file(sources: Sources, reference: str) -> Snippet:
 def _python_spans(text: str, names: set[str]) -> list[tuple[int, int]]:
     spans = []
     for node in ast.parse(text).body:
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        stored = [each for target in targets if target is not None for each in ast.walk(target)]
         bound = {getattr(node, "name", None)} | {
-            target.id
-            for target in getattr(node, "targets", [getattr(node, "target", None)])
-            if isinstance(target, ast.Name)
+            each.id for each in stored if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
         }
         if bound & names:
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])

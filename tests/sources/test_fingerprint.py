@@ -136,6 +136,14 @@ def test_a_snippet_is_the_symbol_with_the_comment_above_it(project):
     assert python.text.startswith("def double") and python.language == "python" and python.first_line == 4
 
 
+def test_a_snippet_of_a_name_that_was_bound_beside_others(project):
+    text = "# Both are tuned.\nROWS, (WARPS, *REST) = 4, (8, 1)\nBIAS: float = 0.5\n"
+    (project / "kernels" / "tile.py").write_text(text)
+    for name in ("ROWS", "WARPS", "REST"):
+        assert source_of(f"kernels.tile:{name}", project).text == "# Both are tuned.\nROWS, (WARPS, *REST) = 4, (8, 1)"
+    assert source_of("kernels.tile:BIAS", project).text == "BIAS: float = 0.5"
+
+
 def test_windows_line_ends_change_nothing(project):
     before = all_fingerprints(project)
     for path in ("cuda/kernels.cu", "kernels/ops/helper.py", "kernels/ops/operator.py"):
