@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import queue
+import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -111,13 +112,14 @@ def through(files: Files, checker: Checker) -> Gated:
         exercise = library.described(files)
         listed = library.answers(files)
         gated.lesson = exercise.lesson
-        gated.faults += [*_lesson(files, exercise.lesson), *_counts(answers, listed), *_outside(files)]
-        starter = checker.judge(files, files.starter.read_text(encoding="utf-8"))
+        text = starter_text(files)
+        gated.faults += [*_lesson(files, exercise.lesson), *_counts(answers, listed), *_outside(files, text)]
+        starter = checker.judge(files, text)
         if starter.kind == UNAVAILABLE:
             gated.skipped = starter.sentence
             return gated
         if starter.kind != TODO:
-            gated.faults.append(_starter(files, starter))
+            gated.faults.append(_starter(files, text, starter))
         solution = checker.judge(files, files.solution.read_text(encoding="utf-8"), files.solution)
         if solution.kind != PASS:
             message = f"the solution is {solution.kind}, not PASS: {_why(solution)}"
@@ -168,14 +170,37 @@ def _why(verdict: Verdict) -> str:
     return verdict.sentence
 
 
-def _starter(files: Files, verdict: Verdict) -> GateFault:
+def starter_text(files: Files) -> str:
+    """The starter as it is shipped: where somebody has filled it in, what the last commit holds.
+
+    Filled in is a region that neither asks any more nor stands as shipped. Without git, the file as it is.
+    """
+    text = files.starter.read_text(encoding="utf-8")
+    known = library.shipped(files)
+    try:
+        regions = marks.marked(text, files.shown(files.starter)).regions
+    except marks.MarksDamaged:
+        return text
+    if all(region.asks or region.digest in known for region in regions):
+        return text
+    where = f"HEAD:./{files.starter.relative_to(files.root).as_posix()}"
+    try:
+        committed = subprocess.run(
+            ["git", "show", where], cwd=files.root, capture_output=True, encoding="utf-8", timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return text
+    return committed.stdout if committed.returncode == 0 else text
+
+
+def _starter(files: Files, text: str, verdict: Verdict) -> GateFault:
     shown = files.shown(files.starter)
-    regions = marks.marked(files.starter.read_text(encoding="utf-8"), shown).regions
+    regions = marks.marked(text, shown).regions
     naive = [region.digest for region in regions if not region.asks]
     why = _why(verdict)
     message = f"the starter is {verdict.kind}, not TODO{f': {why}' if why else '.'}"
     message += (
-        f" If you filled in {shown}, nothing is wrong: git stash puts your answer aside, git stash pop brings it back."
+        f" An answer in {shown} belongs on a branch of its own (lessons scratch {files.name}), not in the last commit."
     )
     if naive and list(library.shipped(files)) != naive:
         listed = ", ".join(f'"{each}"' for each in naive)
@@ -198,9 +223,9 @@ def _lesson(files: Files, lesson: str) -> Iterator[GateFault]:
         yield GateFault(files.shown(files.checks), 1, f"its lesson docs/{lesson} is not there")
 
 
-def _outside(files: Files) -> Iterator[GateFault]:
+def _outside(files: Files, starter_text: str) -> Iterator[GateFault]:
     """Starter and solution have the same marks, differ between them, and nowhere else."""
-    texts = [path.read_text(encoding="utf-8") for path in (files.starter, files.solution)]
+    texts = [starter_text, files.solution.read_text(encoding="utf-8")]
     shown = [files.shown(path) for path in (files.starter, files.solution)]
     try:
         starter, solution = (marks.marked(text, name) for text, name in zip(texts, shown, strict=True))

@@ -1,5 +1,7 @@
 """The gate finds every way in which an exercise can be untrue, and names file and line; its results are kept."""
 
+import subprocess
+
 import pytest
 from project import ASKS, CHECKS, RIGHT, make, source
 
@@ -119,3 +121,18 @@ def test_verify_tells_the_gates_faults(tmp_path):
     make(tmp_path, answers=listed(says="n = 99"))
     found = [fault for fault in repository_faults(tmp_path, []) if fault.kind == "exercise"]
     assert [fault.where() for fault in found] == ["docs/../lessons_src/checks/halves.toml:1"]
+
+
+def test_an_answer_that_somebody_filled_in_is_no_fault_where_the_last_commit_has_the_starter(checker, tmp_path):
+    files = make(tmp_path, answers=listed())
+    solved = files.starter.read_text().replace(ASKS, "    return (n + 1) // 2\n")
+    assert solved != files.starter.read_text()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "as shipped"]):
+        subprocess.run([*git, *command], cwd=tmp_path, check=True)
+    files.starter.write_text(solved)
+    assert through(files, checker).faults == []
+    assert files.starter.read_text() == solved
+    subprocess.run([*git, "commit", "-qam", "shipped with its answer"], cwd=tmp_path, check=True)
+    (fault,) = through(files, checker).faults
+    assert f"{TOML}:1: the starter is PASS, not TODO" in str(fault)
