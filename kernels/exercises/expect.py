@@ -16,6 +16,7 @@ from typing import Any
 from kernels.exercises.model import Failure, Strip
 
 AROUND = 3  # neighbours of the bad element that are drawn on either side
+_NOTHING = object()  # where one list is shorter than the other
 _NUMBERS = {bool, int, float, complex, Decimal, Fraction}
 Said = str | int | Callable[..., Any] | None
 
@@ -166,14 +167,15 @@ def _compare(got, expected, differs, within, given, owner, mask, cause, hint) ->
         if not reason:
             continue
         at = f"[{', '.join(map(str, index))}]" if index else ""
-        sentence = f"{'element ' + at if at else 'the result'} is {shown(one)}, and should be {shown(other)}{within}"
+        wrong, right = _apart(one, other, shown)
+        sentence = f"{'element ' + at if at else 'the result'} is {wrong}, and should be {right}{within}"
         key = index[0] if len(index) == 1 else index or None
         failure = Failure(
             f"{sentence}: {reason}" if reason != "unequal" else sentence,
             given=_text(given),
             at=at,
-            expected=shown(other) + within,
-            got=shown(one),
+            expected=right + within,
+            got=wrong,
             owner=_said(owner, key, "program"),
             mask=_said(mask, key, ""),
             cause=cause or _obvious(one, other),
@@ -275,21 +277,29 @@ def _strip(index: tuple, lists: Any, owner: Said) -> Strip | None:
     if length < 2 or any(isinstance(each, (list, Mapping)) for each in [*got, *expected]):
         return None
     columns = range(max(0, min(bad, length - 1) - AROUND), min(length, bad + AROUND + 1))
+    cells = [_apart(*(each[i] if i < len(each) else _NOTHING for each in (got, expected)), _cell) for i in columns]
     rows = [
         ("index", tuple(map(str, columns))),
-        ("expected", tuple(_cell(expected, i) for i in columns)),
-        ("got", tuple(_cell(got, i) for i in columns)),
+        ("expected", tuple(right for _, right in cells)),
+        ("got", tuple(wrong for wrong, _ in cells)),
     ]
     if callable(owner):
         rows.append(("owner", tuple(_said(owner, (*index[:-1], i) if len(index) > 1 else i, "") for i in columns)))
     return Strip(tuple(rows), min(bad, length - 1) - columns[0])
 
 
-def _cell(values: list, number: int) -> str:
-    if number >= len(values):
+def _cell(value: object) -> str:
+    if value is _NOTHING:
         return "-"
-    value = values[number]
     return f"{value:.6g}" if isinstance(value, float) else shown(value, 12)
+
+
+def _apart(one: object, other: object, short: Callable[[object], str]) -> tuple[str, str]:
+    """Both as `short` shows them, with all their digits where that would make two different numbers look alike."""
+    texts = short(one), short(other)
+    if texts[0] == texts[1] and isinstance(one, float) and isinstance(other, float) and one != other:
+        return repr(one), repr(other)
+    return texts
 
 
 def _text(value: object) -> str:

@@ -7,6 +7,7 @@ never fed only rubbish.
 
 from __future__ import annotations
 
+import ast
 import os
 import queue
 import subprocess
@@ -120,6 +121,7 @@ def through(files: Files, checker: Checker) -> Gated:
             return gated
         if starter.kind != TODO:
             gated.faults.append(_starter(files, text, starter))
+        gated.faults += _timed(files)
         solution = checker.judge(files, files.solution.read_text(encoding="utf-8"), files.solution)
         if solution.kind != PASS:
             message = f"the solution is {solution.kind}, not PASS: {_why(solution)}"
@@ -206,6 +208,13 @@ def _starter(files: Files, text: str, verdict: Verdict) -> GateFault:
         listed = ", ".join(f'"{each}"' for each in naive)
         message += f" If this is how it is shipped, write: shipped = [{listed}]"
     return GateFault(files.shown(files.answers), 1, message)
+
+
+def _timed(files: Files) -> Iterator[GateFault]:
+    tree = ast.parse(files.checks.read_text(encoding="utf-8"))
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "timed" for node in tree.body):
+        message = "there is no timed(answer, device), whose work lessons scratch runs and times"
+        yield GateFault(files.shown(files.checks), 1, message)
 
 
 def _counts(where: str, listed: list[Answer]) -> Iterator[GateFault]:

@@ -97,6 +97,9 @@ def _of_exercise(repository: Repository, name: str) -> Contents:
     checks = f"lessons_src/checks/{name}.py"
     text = repository.text(checks)
     check = f"python -m kernels.lessons.command check {name}" if text is not None else f"python {starter}"
+    if "def timed(" in (text or ""):
+        timing = f"python -m kernels.exercises.timing {name}"
+        return Contents(name, f"the exercise {name}", starter, {}, f"{timing} --once", check, timing)
     reached = "\n".join(
         filter(None, (repository.text(starter), text, repository.text(f"lessons_src/solutions/{name}.py")))
     )

@@ -192,3 +192,18 @@ def step_by_step(answer):
                 )  # fmt: skip
             reached[who] = step
         equal(len(reached), 4, given=f"{given}, programs that read {memory.name}")
+
+
+def timed(answer, device):
+    """What `lessons scratch` times: 24 × 20 times 20 × 22, in tiles of 8 × 8 with steps of 4."""
+    M, N, K, tile = 24, 22, 20, (8, 8, 4)
+    a, b = stored(M, K, (K, 1), left, "A"), stored(K, N, (N, 1), right, "B")
+    c = Memory.empty(M * N, "C")
+
+    def programs():
+        for program in range(answer.program_count(M, N, tile)):
+            with a.program(program), b.program(program), c.program(program):
+                answer.tile_program(program, a, b, c, M, N, K, (K, 1), (N, 1), (N, 1), tile)
+        return c.values
+
+    return programs

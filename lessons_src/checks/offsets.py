@@ -136,3 +136,10 @@ def written_once(answer):
                 answer.difference_program(program, x, out, n, block)
         out.check_written_once()
         equal(out.values, [after - here for here, after in pairwise(values)], given=given)
+
+
+def timed(answer, device):
+    """What `lessons scratch` times: the differences of 4000 neighbours."""
+    n = 4000
+    x, out = Memory([float(i * i % 97) for i in range(n + 1)], "x"), Memory.empty(n, "out")
+    return lambda: answer.differences(x, out, n, 256) or out.values

@@ -204,3 +204,10 @@ def copy_to_transpose(answer):
     given = "x full, out a transpose with padding"
     x, out = Memory([float(i) for i in range(12)], "x", given), Memory([PADDING] * 21, "out", given)
     copied(answer, x, answer.View(0, (4, 3), (3, 1)), out, answer.View(1, (4, 3), (1, 6)), given)
+
+
+def timed(answer, device):
+    """What `lessons scratch` times: a matrix of 60 × 50 copied into its transpose."""
+    view = answer.View(0, (60, 50), (50, 1))
+    x, out = Memory([float(i) for i in range(3000)], "x"), Memory.empty(3000, "out")
+    return lambda: answer.copy(x, view, out, answer.View(0, (60, 50), (1, 60))) or out.values

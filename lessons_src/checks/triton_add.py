@@ -118,3 +118,12 @@ def nothing(answer):
     x, y, out = torch.empty(3, 0)
     trace = trace_triton(lambda: answer.add(x, y, out), {"x": x, "y": y, "out": out})
     equal(sum(launch.blocks for launch in trace.launches), 0, given="the number of programs for n = 0")
+
+
+def timed(answer, device):
+    """What `lessons scratch` times: two vectors, of 2**26 elements on a GPU and of 5000 in the interpreter."""
+    import torch
+
+    x, y = (torch.randn(1 << 26 if device == "cuda" else 5000, device=device) for _ in range(2))
+    out = torch.empty_like(x)
+    return lambda: answer.add(x, y, out) or out

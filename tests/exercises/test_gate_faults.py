@@ -47,6 +47,10 @@ TOML = "lessons_src/checks/halves.toml"
         ({"starter": RIGHT}, "lessons_src/exercises/halves.py:10: between the marks, the starter holds the solution"),
         ({"solution": "    return -(n // 2)\n"}, "lessons_src/solutions/halves.py:1: the solution is FAIL, not PASS"),
         ({"solution": ASKS}, "halves.py:10: the solution's region raises NotImplementedError"),
+        (
+            {"checks": CHECKS.replace("def timed", "def _timed")},
+            "checks/halves.py:1: there is no timed(answer, device)",
+        ),
         ({"answers": ""}, f"{TOML}:1: it lists 0 wrong answers; at least 6 are asked for"),
         ({"answers": listed(wrong=5)}, f"{TOML}:1: it lists 5 wrong answers"),
         ({"answers": listed(right=1)}, f"{TOML}:1: it lists 1 right answers; at least 2 are asked for"),

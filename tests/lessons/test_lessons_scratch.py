@@ -150,6 +150,15 @@ def test_an_exercise_with_checks_is_checked_by_lessons_check(repository):
     assert "kernels.bench" not in typed(said, "time")
 
 
+def test_an_exercise_with_work_to_time_runs_and_is_timed_by_it(repository):
+    repository.write("lessons_src/checks/add_two.py", "def timed(answer, device):\n    return lambda: 2\n")
+    git("add", "--all", cwd=repository.root)
+    git("commit", "--quiet", "--message=Work", cwd=repository.root)
+    said = repository.lessons("scratch", "add_two").text
+    assert typed(said, "run").endswith(" -m kernels.exercises.timing add_two --once")
+    assert typed(said, "time").endswith(" -m kernels.exercises.timing add_two")
+
+
 def test_an_operator_is_timed_by_kernel_bench_and_a_machine_without_a_gpu_says_so(repository):
     repository.write("kernels/ops/registry.py", 'NAMES = (\n    "add",\n)\n')
     repository.write("lessons_src/exercises/add_two.py", "# stands on kernels.ops.add\n")
