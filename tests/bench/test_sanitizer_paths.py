@@ -43,7 +43,8 @@ def launched_kernels() -> set[str]:
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
                 continue
-            if not any(ast.unparse(each) in ("triton.jit", "gluon.jit") for each in function.decorator_list):
+            decorators = {ast.unparse(each).partition("(")[0] for each in function.decorator_list}
+            if not decorators & {"triton.jit", "gluon.jit"}:
                 continue
             defined[function.name] = f"kernels.ops.{path.stem}:{function.name}"
             named |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
@@ -58,7 +59,11 @@ def test_every_path_launches(found):
 def test_no_kernel_is_missed(found):
     kernels = launched_kernels()
     assert len(kernels) > 25
-    assert kernels - {kernel for each in found for kernel in each["kernels"]} == set()
+    from kernels.ops import attention_gluon_launch
+
+    reached = {kernel for each in found for kernel in each["kernels"]}
+    waiting = set() if attention_gluon_launch.ENABLED else {"kernels.ops.attention_gluon:_attention_ring"}
+    assert kernels - reached == waiting
 
 
 def test_every_operator_has_a_path_in_each_of_its_dtypes(found):
