@@ -313,6 +313,14 @@ step_experiments() {
   SHOW=12 part "specialization" 120 "$PYTHON" scripts/specialization.py --iters "$ITERS" --output "$out/scale_rows.json"
   SHOW=12 part "wrapper overhead" 120 "$PYTHON" scripts/wrapper_overhead.py --op softmax --iters "$ITERS" \
     --output "$out/overhead-softmax.json"
+  local spec name
+  for spec in "matmul:float32 bfloat16" "matmul_tf32:float32" "matmul_tf32x3:float32"; do
+    name=${spec%%:*}
+    local -a dtypes=()
+    for dtype in ${spec#*:}; do dtypes+=(--dtype "$dtype"); done
+    kernel_bench "precision: $name" 120 --op "$name" "${dtypes[@]}" --shape 4096x4096x4096 --output "$out/precision-$name.json"
+  done
+  SHOW=12 part "reports of the tools" 300 "$PYTHON" scripts/tool_reports.py --output "$out/tool-reports.json"
   if find_tool ncu >/dev/null; then
     SHOW=40 part "profile softmax" 240 "$PYTHON" scripts/profile_kernel.py --op softmax --shape 16384x4096 \
       --output "$out/profile-softmax.json"
