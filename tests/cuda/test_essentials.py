@@ -129,11 +129,11 @@ def test_the_shared_walk_refuses():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("way", ["shuffle", "shared", "atomic"])
-def test_block_sums(way, n, rounds, order):
+@pytest.mark.parametrize("kernel", ["block_sums_shuffle", "block_sums_shared", "block_sums_atomic"])
+def test_block_sums(kernel, n, rounds, order):
     x, out = rng(n).standard_normal(n, dtype=np.float32), nans(-(-n // 256))
     args = [x, out, n, rounds]
-    clean(trace_cuda_launcher(f"launch_block_sums_{way}", args, source="cuda/reductions.cu", order=order))
+    clean(trace_cuda_launcher(f"launch_{kernel}", args, source="cuda/reductions.cu", order=order))
     padded = np.zeros(256 * out.size)
     padded[:n] = x
     # 256 additions in any order, and as many again for every round that moves the values
@@ -222,11 +222,11 @@ def test_resident_copies(kernel, n, blocks, threads):
 
 
 @traced
-@pytest.mark.parametrize("bound", [1, 3, 4, 6])
+@pytest.mark.parametrize("kernel", ["strip_products_1", "strip_products_3", "strip_products_4", "strip_products_6"])
 @pytest.mark.parametrize("n", [1, 33, 257])
-def test_strip_products(bound, n):
+def test_strip_products(kernel, n):
     x, out = rng(n).standard_normal((96, n), dtype=np.float32), nans(n)
-    clean(trace_cuda_launcher(f"launch_strip_products_{bound}", [x, out, n], source="cuda/residency.cu"))
+    clean(trace_cuda_launcher(f"launch_{kernel}", [x, out, n], source="cuda/residency.cu"))
     exact = sum((x.astype(float) * np.roll(x, -lag, axis=0)).sum(axis=0) for lag in (1, 2, 4, 8, 16, 32))
     magnitude = sum(np.abs(x * np.roll(x, -lag, axis=0)).sum(axis=0) for lag in (1, 2, 4, 8, 16, 32))
     assert (np.abs(out - exact) <= 2 * 576 * 2.0**-24 * magnitude).all()

@@ -71,7 +71,13 @@ PARAMETERS = {
 
 # Sources whose own tests trace every launcher on shapes of its own, and ask for no verdict there.
 ELSEWHERE = {
+    "cuda/divergence.cu": "tests/cuda/test_essentials.py",
     "cuda/fused.cu": "tests/cuda/test_fused.py",
+    "cuda/probes.cu": "tests/cuda/test_essentials.py",
+    "cuda/reductions.cu": "tests/cuda/test_essentials.py",
+    "cuda/residency.cu": "tests/cuda/test_essentials.py",
+    "cuda/strided.cu": "tests/cuda/test_essentials.py",
+    "cuda/transposes.cu": "tests/cuda/test_essentials.py",
     "cuda/matmul.cu": "tests/cuda/test_matmul_ladder.py",
     "cuda/matmul_wmma.cu": "tests/cuda/test_matmul_ladder.py",
     "cuda/matmul_hopper.cu": "tests/cuda/test_matmul_hopper.py",  # with emulated instructions
