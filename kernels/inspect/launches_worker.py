@@ -126,6 +126,7 @@ def launches_of(request: dict[str, Any]) -> dict[str, Any]:
     card.major, card.minor = divmod(request["arch"], 10)
     row_plan.sm_count.cache_clear()
     matmul_launch._may_describe.cache_clear()
+    matmul_launch._may_ring.cache_clear()
     shape = tuple(request["shape"])
     try:
         op = unmeasured.find(request["op"])

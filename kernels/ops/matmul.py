@@ -98,7 +98,7 @@ def launch_matmul(
     group_m: int | None = None,
     splits: int | None = None,
     subtiles: int | None = None,
-    specialize: bool | None = None,
+    residents: int | None = None,
     turned: bool | None = None,
     pack_a: bool | None = None,
     pack_b: bool | None = None,
@@ -113,7 +113,7 @@ def launch_matmul(
     """
     choices = {
         "path": path, "block_m": block_m, "block_n": block_n, "block_k": block_k, "group_m": group_m, "splits": splits,
-        "subtiles": subtiles, "specialize": specialize, "turned": turned, "pack_a": pack_a, "pack_b": pack_b,
+        "subtiles": subtiles, "residents": residents, "turned": turned, "pack_a": pack_a, "pack_b": pack_b,
         "num_warps": num_warps, "num_stages": num_stages,
     }  # fmt: skip
     shape = require_operands(a, b, precision)

@@ -1,16 +1,16 @@
-"""A product in Gluon, for compute capability 9.0: one warp fetches, eight multiply, and the result leaves by itself.
+"""A product in Gluon, for compute capability 9.0: one warp fetches, the others multiply, the copy engine writes.
 
-    out[m, n] = sum_k a[m, k] * b[k, n]        a (M, K), b (K, N), out (M, N) of a two-byte dtype, all row by row
+    out[m, n] = act(sum_k a[m, k] * b[k, n] + bias[n]) * scale
 
 What `kernels.ops.matmul_kernels._matmul_persistent` leaves to Triton's compiler is written out here. A ring of STAGES
 pairs of tiles lies in shared memory. The producer waits until a pair is free, asks the copy engine for the next one,
 and goes on; that of the next output tile follows without a gap, and is on its way while the consumers still write.
-The consumers, two warp groups with 64 rows of the tile each, wait until a pair is there, start its product and, once
-the product before it has finished, hand that one's pair back. The result goes through shared memory in two halves of
-columns, and the copy engine takes it from there while the next tile begins.
+The consumers, warp groups with 64 rows of the tile each, wait until a pair is there, start its product and, once the
+product before it has finished, hand that one's pair back. The result goes through shared memory, in parts of PART
+columns at most, and the copy engine takes it from there while the next tile begins.
 
-A draft: it compiles for sm_90a, and no GPU has run it. It is no implementation of `matmul` and no plan chooses it.
-It cannot be interpreted; its readable twin `_matmul_tiles` is what is traced and tested for it.
+Operands are of a two-byte dtype, in rows or in columns that begin at multiples of 16 bytes; out in such rows. The
+kernel cannot be interpreted; its readable twin `_matmul_tiles` is what is traced and tested for it.
 """
 
 import torch
@@ -26,10 +26,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-BLOCK_M, BLOCK_N, BLOCK_K, STAGES = 128, 256, 64, 4
-BLOCKS = ([BLOCK_M, BLOCK_K], [BLOCK_K, BLOCK_N], [BLOCK_M, BLOCK_N // 2])  # of a, b and out, as they are moved
-CONSUMER_WARPS = 8
+from kernels.ops.bias_act_backward import doubled_argument
+
+PART = 128  # columns
 REGISTERS = 168  # a thread at the start, of all twelve warps; then the consumers get 240 and the producer 40
+
+_doubled_argument = gluon.jit(doubled_argument.fn)
 
 
 @gluon.jit
@@ -42,31 +44,51 @@ def _place(tile, tiles_m, tiles_n, GROUP_M: gl.constexpr):
 
 
 @gluon.jit
-def _produce(a_desc, b_desc, a_ring, b_ring, free, there, M, N, K, GROUP_M: gl.constexpr):
-    BLOCK_M: gl.constexpr = a_desc.block_type.shape[0]
-    BLOCK_K: gl.constexpr = a_desc.block_type.shape[1]
-    BLOCK_N: gl.constexpr = b_desc.block_type.shape[1]
+def _produce(
+    a_desc, b_desc, a_ring, b_ring, free, there, M, N, K, A_TURNED: gl.constexpr, B_TURNED: gl.constexpr,
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP_M: gl.constexpr,
+):  # fmt: skip
     STAGES: gl.constexpr = a_ring.type.shape[0]
     tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, BLOCK_N)
     step = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         tile_m, tile_n = _place(tile, tiles_m, tiles_n, GROUP_M)
+        first_m, first_n = tile_m * BLOCK_M, tile_n * BLOCK_N
         for k in range(0, K, BLOCK_K):
             slot = step % STAGES
             # A barrier begins as if its phase 1 were over: the first round finds every slot free.
             mbarrier.wait(free.index(slot), step // STAGES & 1 ^ 1)
             mbarrier.expect(there.index(slot), a_desc.block_type.nbytes + b_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(a_desc, [tile_m * BLOCK_M, k], there.index(slot), a_ring.index(slot))
-            tma.async_copy_global_to_shared(b_desc, [k, tile_n * BLOCK_N], there.index(slot), b_ring.index(slot))
+            a_at, b_at = [first_m, k], [k, first_n]
+            if A_TURNED:
+                a_at = [k, first_m]
+            if B_TURNED:
+                b_at = [first_n, k]
+            tma.async_copy_global_to_shared(a_desc, a_at, there.index(slot), a_ring.index(slot))
+            tma.async_copy_global_to_shared(b_desc, b_at, there.index(slot), b_ring.index(slot))
             step += 1
 
 
 @gluon.jit
-def _consume(out_desc, a_ring, b_ring, out_buffer, free, there, M, N, K, GROUP_M: gl.constexpr, WARPS: gl.constexpr):
-    BLOCK_M: gl.constexpr = a_ring.type.shape[1]
-    BLOCK_K: gl.constexpr = a_ring.type.shape[2]
-    BLOCK_N: gl.constexpr = b_ring.type.shape[2]
-    HALF: gl.constexpr = BLOCK_N // 2
+def _finish(total, bias_ptr, first_n, N, bias_stride, scale, ACTIVATION: gl.constexpr):
+    # As _epilogue, without a residual: in float32, before the one rounding.
+    if bias_ptr is not None:
+        n = first_n + gl.arange(0, total.type.shape[1], gl.SliceLayout(0, total.type.layout))
+        total += gl.expand_dims(gl.load(bias_ptr + n * bias_stride, mask=n < N, other=0.0).to(gl.float32), 0)
+    if ACTIVATION == "relu":
+        total = gl.where(total <= 0, 0.0, total)  # asked this way round, NaN stays NaN
+    elif ACTIVATION == "gelu":
+        total = total / (1.0 + gl.exp(-_doubled_argument(total)))
+    return total * scale
+
+
+@gluon.jit
+def _consume(
+    out_desc, a_ring, b_ring, out_buffer, free, there, bias_ptr, M, N, K, bias_stride, scale, ACTIVATION: gl.constexpr,
+    A_TURNED: gl.constexpr, B_TURNED: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
+    BLOCK_K: gl.constexpr, GROUP_M: gl.constexpr, WARPS: gl.constexpr,
+):  # fmt: skip
+    WIDTH: gl.constexpr = out_desc.block_type.shape[1]
     STAGES: gl.constexpr = a_ring.type.shape[0]
     layout: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, BLOCK_N, 16]
@@ -79,26 +101,42 @@ def _consume(out_desc, a_ring, b_ring, out_buffer, free, there, M, N, K, GROUP_M
         for k in range(0, K, BLOCK_K):
             slot = step % STAGES
             mbarrier.wait(there.index(slot), step // STAGES & 1)
-            total = warpgroup_mma(a_ring.index(slot), b_ring.index(slot), total, is_async=True)
+            a, b = a_ring.index(slot), b_ring.index(slot)
+            if A_TURNED:
+                a = a.permute((1, 0))
+            if B_TURNED:
+                b = b.permute((1, 0))
+            total = warpgroup_mma(a, b, total, is_async=True)
             total = warpgroup_mma_wait(num_outstanding=1, deps=(total,))
             # The product before this one has finished, so its pair of tiles is free.
             mbarrier.arrive(free.index((step + STAGES - 1) % STAGES), count=1, pred=k > 0)
             step += 1
         done = warpgroup_mma_wait(num_outstanding=0, deps=(total,))
         mbarrier.arrive(free.index((step + STAGES - 1) % STAGES), count=1)
-        left, right = gl.split(done.to(out_desc.dtype).reshape((BLOCK_M, 2, HALF)).permute((0, 2, 1)))
-        for half in gl.static_range(2):
-            tma.store_wait(0)  # until the half before this one has left the buffer
-            out_buffer.store(left if half == 0 else right)
+        done = _finish(done, bias_ptr, tile_n * BLOCK_N, N, bias_stride, scale, ACTIVATION).to(out_desc.dtype)
+        if WIDTH == BLOCK_N:
+            tma.store_wait(0)  # until the tile before this one has left the buffer
+            out_buffer.store(done)
             fence_async_shared()
-            tma.async_copy_shared_to_global(out_desc, [tile_m * BLOCK_M, tile_n * BLOCK_N + half * HALF], out_buffer)
+            tma.async_copy_shared_to_global(out_desc, [tile_m * BLOCK_M, tile_n * BLOCK_N], out_buffer)
+        else:
+            left, right = gl.split(done.reshape((BLOCK_M, 2, WIDTH)).permute((0, 2, 1)))
+            for half in gl.static_range(2):
+                tma.store_wait(0)
+                out_buffer.store(left if half == 0 else right)
+                fence_async_shared()
+                at = [tile_m * BLOCK_M, tile_n * BLOCK_N + half * WIDTH]
+                tma.async_copy_shared_to_global(out_desc, at, out_buffer)
     tma.store_wait(0)
 
 
 @gluon.jit
 def _matmul_ring(
-    a_desc, b_desc, out_desc, M, N, K, GROUP_M: gl.constexpr, STAGES: gl.constexpr, num_warps: gl.constexpr
-):
+    a_desc, b_desc, out_desc, bias_ptr, M, N, K, bias_stride, scale, ACTIVATION: gl.constexpr,
+    A_TURNED: gl.constexpr, B_TURNED: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
+    BLOCK_K: gl.constexpr, GROUP_M: gl.constexpr, STAGES: gl.constexpr, num_warps: gl.constexpr,
+):  # fmt: skip
+    # A_TURNED: a is stored column by column, so what its descriptor describes is a's transpose.
     a_ring = gl.allocate_shared_memory(a_desc.dtype, [STAGES] + a_desc.block_type.shape, a_desc.layout)  # noqa: RUF005
     b_ring = gl.allocate_shared_memory(b_desc.dtype, [STAGES] + b_desc.block_type.shape, b_desc.layout)  # noqa: RUF005
     out_buffer = gl.allocate_shared_memory(out_desc.dtype, out_desc.block_type.shape, out_desc.layout)
@@ -109,12 +147,24 @@ def _matmul_ring(
         mbarrier.init(there.index(slot), count=1)
     gl.warp_specialize(
         [
-            (_consume, (out_desc, a_ring, b_ring, out_buffer, free, there, M, N, K, GROUP_M, num_warps)),
-            (_produce, (a_desc, b_desc, a_ring, b_ring, free, there, M, N, K, GROUP_M)),
+            (
+                _consume,
+                (
+                    out_desc, a_ring, b_ring, out_buffer, free, there, bias_ptr, M, N, K, bias_stride, scale,
+                    ACTIVATION, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, num_warps,
+                ),
+            ),
+            (
+                _produce,
+                (
+                    a_desc, b_desc, a_ring, b_ring, free, there, M, N, K, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N,
+                    BLOCK_K, GROUP_M,
+                ),
+            ),
         ],
         [1],
         [40],
-    )
+    )  # fmt: skip
 
 
 def layout_of(block: list[int]) -> gl.NVMMASharedLayout:
@@ -122,24 +172,44 @@ def layout_of(block: list[int]) -> gl.NVMMASharedLayout:
     return gl.NVMMASharedLayout.get_default_for(block, gl.bfloat16)
 
 
-def launch_ring(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, group_m: int = 8, stages: int = STAGES) -> None:
-    """Write a @ b to `out`: (M, K), (K, N), (M, N), contiguous, of one two-byte dtype, rows multiples of 16 bytes long.
+def describe(x: torch.Tensor, turned: bool, outer: int, block: list[int]) -> TensorDescriptor:
+    """A descriptor of a matrix whose rows lie `outer` elements apart, or, `turned`, of its transpose."""
+    shape = list(x.shape)
+    if turned:
+        shape, block = shape[::-1], block[::-1]
+    return TensorDescriptor(x, shape, [outer, 1], block, layout_of(block))
 
-    Raises ValueError where a tensor is not so; nothing has been launched.
+
+def ring_launch(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    out: torch.Tensor,
+    ways: tuple[tuple[bool, int], tuple[bool, int]],
+    tile: tuple[int, int, int],
+    sm_count: int,
+    group_m: int,
+    stages: int,
+    bias: torch.Tensor | None = None,
+    activation: str = "none",
+    scale: float = 1.0,
+) -> tuple[tuple[int], tuple, dict]:
+    """Grid, arguments and constants of a launch that writes act(a @ b + bias) * scale to `out`.
+
+    ways: of a and b, whether the transpose lies row by row, and how many elements its rows are apart; see
+    `kernels.ops.matmul_launch`, which has looked at them and at out. tile: rows, columns and k.
     """
     (M, K), N = a.shape, b.shape[1]
-    if a.element_size() != 2 or not a.dtype == b.dtype == out.dtype:
-        raise ValueError(f"a, b and out have dtypes {a.dtype}, {b.dtype} and {out.dtype}; expected one of two bytes.")
-    for name, x, shape in (("a", a, (M, K)), ("b", b, (K, N)), ("out", out, (M, N))):
-        if x.shape != shape or not x.is_contiguous() or x.data_ptr() % 16 or x.shape[1] * 2 % 16 or x.numel() == 0:
-            raise ValueError(
-                f"{name} has shape {tuple(x.shape)} and strides {x.stride()}; expected {shape}, contiguous, at a "
-                f"multiple of 16 bytes, in rows of multiples of 16 bytes."
-            )
-    descriptors = [TensorDescriptor.from_tensor(x, block, layout_of(block)) for x, block in zip((a, b, out), BLOCKS)]
-    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
-    programs = min(tiles, torch.cuda.get_device_properties(a.device).multi_processor_count)
-    with torch.cuda.device(a.device):
-        _matmul_ring[(programs,)](
-            *descriptors, M, N, K, GROUP_M=group_m, STAGES=stages, num_warps=CONSUMER_WARPS, maxnreg=REGISTERS
-        )
+    block_m, block_n, block_k = tile
+    descriptors = (
+        describe(a, *ways[0], [block_m, block_k]),
+        describe(b, *ways[1], [block_k, block_n]),
+        describe(out, False, N, [block_m, min(block_n, PART)]),
+    )
+    tiles = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
+    constants = {
+        "ACTIVATION": activation, "A_TURNED": ways[0][0], "B_TURNED": ways[1][0], "BLOCK_M": block_m,
+        "BLOCK_N": block_n, "BLOCK_K": block_k, "GROUP_M": group_m, "STAGES": stages, "num_warps": block_m // 16,
+        "maxnreg": REGISTERS,
+    }  # fmt: skip
+    bias_stride = bias.stride(0) if bias is not None else 0
+    return (min(tiles, sm_count),), (*descriptors, bias, M, N, K, bias_stride, scale), constants

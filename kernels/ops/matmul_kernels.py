@@ -8,6 +8,7 @@ order, so a result never depends on who came first.
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.ops.bias_act_backward import doubled_argument
 from kernels.ops.interpreter_dot import dot_like_a_gpu
@@ -51,10 +52,12 @@ def _matmul_tiles(
     b_stride_o, b_stride_i, b_stride_k, b_stride_n, out_stride_m, out_stride_n, bias_stride, residual_stride_m,
     residual_stride_n, scale, slice_k, SPLITS: tl.constexpr, SLICED: tl.constexpr, ACTIVATION: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr,
+    GROUP_M: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     # One program computes one tile of one product, or one slice of it. The products of a batch lie at
     # (o, i); there are `inner` of them for each o.
+    if OVERLAP:
+        gdc_launch_dependents()
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     tile_m, tile_n = _tile_of(tl.program_id(0) % (tiles_m * tiles_n), tiles_m, tiles_n, GROUP_M)
     part = tl.program_id(0) // (tiles_m * tiles_n) % SPLITS
@@ -94,16 +97,16 @@ def _matmul_persistent(
     residual_stride_m, residual_stride_n, scale, slice_k, programs, SPLITS: tl.constexpr, SLICED: tl.constexpr,
     ACTIVATION: tl.constexpr, PRECISION: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-    SUBTILES: tl.constexpr, SPECIALIZE: tl.constexpr,
+    SUBTILES: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     # As many programs as run at once; each takes every `programs`-th tile, and fetches for its next tile while
     # it writes the last one. The copy engine reads whole tiles by their descriptor and puts zeros beyond the
     # edges. A_TURNED: a is stored column by column, so what its descriptor describes is a's transpose.
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     tiles = tiles_m * tiles_n
-    for turn in tl.range(
-        tl.program_id(0), tiles * SPLITS, programs, flatten=not SPECIALIZE, warp_specialize=SPECIALIZE
-    ):
+    if OVERLAP:
+        gdc_launch_dependents()  # what adds the slices up may be set up from now on; it waits for all of them
+    for turn in tl.range(tl.program_id(0), tiles * SPLITS, programs, flatten=True):
         tile_m, tile_n = _tile_of(turn % tiles, tiles_m, tiles_n, GROUP_M)
         part = turn // tiles
         first_m, first_n = tile_m * BLOCK_M, tile_n * BLOCK_N
@@ -159,7 +162,7 @@ def _write(
 def _add_slices(
     slices_ptr, out_ptr, bias_ptr, residual_ptr, M, N, rows, bias_stride, residual_stride_m,
     residual_stride_n, scale, SPLITS: tl.constexpr, ACTIVATION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     # One program finishes a tile of the output: slice by slice, in this order everywhere. Row m of all products
     # is row m % M of product m // M; a residual belongs to a single product.
@@ -170,6 +173,8 @@ def _add_slices(
     slice_size = tl.cast(M, tl.int64) * N
     at = slices_ptr + m // M * (SPLITS * slice_size) + m % M * N + n
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    if OVERLAP:
+        gdc_wait()  # until every slice has been written
     for part in range(SPLITS):
         total += tl.load(at + part * slice_size, mask=mask, other=0.0)
     total = _epilogue(

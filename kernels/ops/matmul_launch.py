@@ -95,24 +95,45 @@ def _may_describe(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
 
 
-def plan_for(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, precision: str, choices: dict) -> MatmulPlan:
+@functools.cache
+def _may_ring(device: torch.device) -> bool:
+    """Whether a GPU has the instructions of `kernels.ops.matmul_gluon`: those of compute capability 9.0 alone."""
+    return _may_describe(device) and torch.cuda.get_device_capability(device) == (9, 0)
+
+
+def plan_for(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    out: torch.Tensor,
+    precision: str,
+    choices: dict,
+    residual: torch.Tensor | None = None,
+) -> MatmulPlan:
     """The plan for one launch of `products`, with the choices given in the place of its own."""
     *batch, M, K = a.shape
     single = batch == [1, 1]
     can = (single and describable(a[0, 0]), single and describable(b[0, 0]))
     may = _may_describe(a.device) and a.element_size() == 2
     interpreted = not isinstance(_matmul_tiles, JITFunction)
-    plan = plan_matmul(
-        M, out.shape[-1], K, batch[0] * batch[1], a.element_size(), precision, sm_count(a.device), can, may, interpreted
-    )
+    ring = may and residual is None and _out_describable(out) and _may_ring(a.device)
+    kind = (a.element_size(), precision, sm_count(a.device))
+    plan = plan_matmul(M, out.shape[-1], K, batch[0] * batch[1], *kind, can, may, ring, interpreted)
     given = {name: value for name, value in choices.items() if value is not None}
-    if given.get("path", plan.path) != "persistent":
-        given |= {"subtiles": 1, "specialize": False, "pack_a": False, "pack_b": False}
+    path = given.get("path", plan.path)
+    if path == "tiles":
+        given |= {"subtiles": 1, "residents": 1, "pack_a": False, "pack_b": False}
+    elif path == "ring":
+        given |= {"subtiles": 1, "residents": 1, "splits": 1, "turned": False}
+        if not ring:
+            raise ValueError(
+                'path is "ring"; expected compute capability 9.0, a two-byte dtype, no residual, and an output whose '
+                'rows are multiples of 16 bytes long, or path="persistent".'
+            )
     plan = dataclasses.replace(plan, **given)
-    if plan.path == "persistent":
+    if plan.path != "tiles":
         if not single or a.element_size() != 2 or K == 0:
             raise ValueError(
-                f'path is "persistent" for a of shape {tuple(a.shape)} and {a.element_size()} bytes an element; '
+                f'path is "{plan.path}" for a of shape {tuple(a.shape)} and {a.element_size()} bytes an element; '
                 f'expected a single product of a two-byte dtype with K of at least 1, or path="tiles".'
             )
         # What cannot be described is packed: a descriptor that lies would fail without a word.
@@ -122,7 +143,7 @@ def plan_for(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, precision: str
 
 def _one(a, b, out, precision, bias, residual, activation, scale, choices):
     """One launch of `products`: a (O, I, M, K), b (O, I, K, N), out (O, I, M, N)."""
-    plan = plan_for(a, b, out, precision, choices)
+    plan = plan_for(a, b, out, precision, choices, residual)
     outer, inner, M, N = out.shape
     K = a.shape[-1]
     slice_k = triton.cdiv(triton.cdiv(max(K, 1), plan.block_k), plan.splits) * plan.block_k
@@ -132,18 +153,22 @@ def _one(a, b, out, precision, bias, residual, activation, scale, choices):
     finish = (None, None, 0, 0, 0) if plan.sliced else (bias, residual, *_strides(bias, residual))
     then = "none" if plan.sliced else activation
     factor = 1.0 if plan.sliced else scale
-    if plan.path == "persistent":
-        _persistent(plan, a[0, 0], b[0, 0], target, finish, factor, then, slice_k, precision)
+    overlap = plan.sliced and _may_describe(out.device)
+    if plan.path == "ring":
+        _ring(plan, a[0, 0], b[0, 0], out[0, 0], bias, activation, scale)
+    elif plan.path == "persistent":
+        _persistent(plan, a[0, 0], b[0, 0], target, finish, factor, then, slice_k, precision, overlap)
     else:
-        _tiles(plan, a, b, target, finish, factor, then, slice_k, precision)
+        _tiles(plan, a, b, target, finish, factor, then, slice_k, precision, overlap)
     if plan.sliced:
         rows = outer * inner * M
         sizes = {"BLOCK_M": FINISH_ROWS, "BLOCK_N": min(FINISH_COLUMNS, max(16, triton.next_power_of_2(N)))}
         grid = (triton.cdiv(rows, sizes["BLOCK_M"]) * triton.cdiv(N, sizes["BLOCK_N"]),)
         arguments = (target, out, bias, residual, M, N, rows, *_strides(bias, residual), scale)
-        launch(
-            wrap_triton(_add_slices), grid, arguments, SPLITS=plan.splits, ACTIVATION=activation, **sizes, num_warps=4
-        )
+        constants = {"SPLITS": plan.splits, "ACTIVATION": activation, **sizes, "OVERLAP": overlap, "num_warps": 4}
+        if overlap:  # it is set up while the slices are computed, and waits for them where it begins to read
+            constants["launch_pdl"] = True
+        launch(wrap_triton(_add_slices), grid, arguments, **constants)
 
 
 def _strides(bias: torch.Tensor | None, residual: torch.Tensor | None) -> tuple[int, int, int]:
@@ -167,7 +192,7 @@ def _blocks(plan: MatmulPlan) -> dict:
     return {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "BLOCK_K": plan.block_k, "GROUP_M": plan.group_m}
 
 
-def _tiles(plan, a, b, target, finish, scale, activation, slice_k, precision):
+def _tiles(plan, a, b, target, finish, scale, activation, slice_k, precision, overlap):
     outer, inner, M, K = a.shape
     N = b.shape[-1]
     out_strides = (N, 1)
@@ -197,12 +222,23 @@ def _tiles(plan, a, b, target, finish, scale, activation, slice_k, precision):
         ),
         **_constants(plan, activation, precision),
         **_blocks(plan),
+        OVERLAP=overlap,
         num_warps=plan.num_warps,
         num_stages=plan.num_stages,
     )
 
 
-def _persistent(plan, a, b, target, finish, scale, activation, slice_k, precision):
+def _ring(plan, a, b, out, bias, activation, scale):
+    from kernels.ops.matmul_gluon import _matmul_ring, ring_launch  # Gluon is imported where it is used
+
+    a, b = _packed(a) if plan.pack_a else a, _packed(b) if plan.pack_b else b
+    ways, tile = (_outer_stride(a), _outer_stride(b)), (plan.block_m, plan.block_n, plan.block_k)
+    sms = sm_count(out.device)
+    made = ring_launch(a, b, out, ways, tile, sms, plan.group_m, plan.num_stages, bias, activation, scale)
+    _launch_described(_matmul_ring, *made[:2], out.device, **made[2])
+
+
+def _persistent(plan, a, b, target, finish, scale, activation, slice_k, precision, overlap):
     a, b = _packed(a) if plan.pack_a else a, _packed(b) if plan.pack_b else b
     (M, K), N = a.shape, b.shape[-1]
     out_strides = (N, 1)
@@ -211,13 +247,13 @@ def _persistent(plan, a, b, target, finish, scale, activation, slice_k, precisio
     a_desc, a_turned = _described(a, plan.block_m, plan.block_k)
     b_desc, b_turned = _described(b, plan.block_k, plan.block_n)
     out_desc, subtiles = None, 1  # in halves only by descriptor: pointers to both halves would not fit into registers
-    if not plan.sliced and not plan.specialize:
+    if not plan.sliced:
         out = target.view(M, N)
-        if out.data_ptr() % ALIGNMENT == 0 and N * out.element_size() % ALIGNMENT == 0:
+        if _out_describable(out):
             subtiles = plan.subtiles
             out_desc = TensorDescriptor(out, [M, N], [N, 1], [plan.block_m, plan.block_n // subtiles])
     tiles = triton.cdiv(M, plan.block_m) * triton.cdiv(N, plan.block_n) * plan.splits
-    programs = min(tiles, sm_count(target.device))
+    programs = min(tiles, plan.residents * sm_count(target.device))
     bias, residual, *strides = finish
     _launch_described(
         _matmul_persistent,
@@ -229,10 +265,15 @@ def _persistent(plan, a, b, target, finish, scale, activation, slice_k, precisio
         B_TURNED=b_turned,
         **_blocks(plan),
         SUBTILES=subtiles,
-        SPECIALIZE=plan.specialize,
+        OVERLAP=overlap,
         num_warps=plan.num_warps,
         num_stages=plan.num_stages,
     )
+
+
+def _out_describable(out: torch.Tensor) -> bool:
+    """Whether the copy engine can write a contiguous output."""
+    return out.data_ptr() % ALIGNMENT == 0 and out.shape[-1] * out.element_size() % ALIGNMENT == 0
 
 
 def _described(x: torch.Tensor, block_rows: int, block_columns: int) -> tuple[TensorDescriptor, bool]:
@@ -278,7 +319,7 @@ def _launch_described(kernel, grid, arguments, device, **constants):
 
 def _kind(argument: object) -> object:
     """What of an argument decides which compiled kernel serves it."""
-    if isinstance(argument, TensorDescriptor):
+    if hasattr(argument, "block_shape"):  # a descriptor, of Triton's or of Gluon's
         return (argument.base.dtype, *argument.block_shape)
     if isinstance(argument, torch.Tensor):
         return (argument.dtype, argument.data_ptr() % ALIGNMENT)

@@ -58,6 +58,7 @@ PLAIN = {  # the same for the kernel that takes any operands
     "tf32": ((128, 128, 32, 8, 3, 1.0), (64, 64, 32, 4, 4, 1.4), (32, 32, 32, 4, 4, 2.5)),
     "tf32x3": ((64, 128, 32, 8, 2, 1.0), (64, 64, 32, 4, 3, 1.2), (32, 32, 32, 4, 3, 2.2)),
 }
+RING: dict[tuple[int, int, int], int] = {}  # tiles, with their stages, that the Gluon kernel takes over
 INTERPRETED = (16, 16, 16, 4, 1)  # a tile under the interpreter, so that small shapes have several
 
 
@@ -65,7 +66,7 @@ INTERPRETED = (16, 16, 16, 4, 1)  # a tile under the interpreter, so that small 
 class MatmulPlan:
     """What a launch does: the path, a tile in elements, its order, slices, warps, stages, and what is done around it.
 
-    subtiles: in how many parts a tile's result leaves. specialize: one warp group only fetches, the others multiply.
+    subtiles: in how many parts a tile's result leaves. residents: programs that a multiprocessor holds at once.
     turned: the product is computed as (b.T @ a.T).T. pack_a, pack_b: the operand is copied into aligned rows first.
     """
 
@@ -78,7 +79,7 @@ class MatmulPlan:
     group_m: int = 8
     splits: int = 1
     subtiles: int = 1
-    specialize: bool = False
+    residents: int = 1
     turned: bool = False
     pack_a: bool = False
     pack_b: bool = False
@@ -103,12 +104,14 @@ def plan_matmul(
     sm_count: int,
     described: tuple[bool, bool] = (False, False),
     may_describe: bool = False,
+    may_ring: bool = False,
     interpreted: bool = False,
 ) -> MatmulPlan:
     """The plan for `batch` products (M, K) @ (K, N).
 
     described: whether the copy engine can read a, and b, as they are. may_describe: whether there is a copy engine, and
-    the dtype has two bytes. interpreted: tiles that a small shape has several of.
+    the dtype has two bytes. may_ring: whether the Gluon kernel can run as well. interpreted: tiles that a small shape
+    has several of.
     """
     kind = "half" if element_bytes == 2 else precision
     uses = (N, M)
@@ -133,6 +136,8 @@ def plan_matmul(
         )
     best, splits = _cheapest(list(TILES), M, N, K, batch, sm_count)
     subtiles = best[5] if splits == 1 else 1
+    if may_ring and splits == 1 and best[:3] in RING:
+        return MatmulPlan("ring", *best[:4], RING[best[:3]], pack_a=pack[0], pack_b=pack[1])
     return MatmulPlan("persistent", *best[:5], splits=splits, subtiles=subtiles, pack_a=pack[0], pack_b=pack[1])
 
 
@@ -163,8 +168,8 @@ def require_choice(choices: dict[str, object]) -> None:
     for name, value in choices.items():
         if value is None:
             continue
-        if name == "path" and value not in ("tiles", "persistent"):
-            raise ValueError(f'path is {value!r}; expected "tiles", "persistent" or None.')
+        if name == "path" and value not in ("tiles", "persistent", "ring"):
+            raise ValueError(f'path is {value!r}; expected "tiles", "persistent", "ring" or None.')
         if name in ("block_m", "block_n", "block_k"):
             checks.require_power_of_two(name, value, 256)
             if value < 16:
@@ -173,6 +178,6 @@ def require_choice(choices: dict[str, object]) -> None:
             checks.require_power_of_two(name, value, MAX_WARPS)
         if name == "subtiles":
             checks.require_power_of_two(name, value, 2)
-        most = {"group_m": 1024, "splits": 64, "num_stages": 8}.get(name)
+        most = {"group_m": 1024, "splits": 64, "num_stages": 8, "residents": 8}.get(name)
         if most and (type(value) is not int or not 1 <= value <= most):
             raise ValueError(f"{name} is {value!r}; expected a number from 1 to {most}.")

@@ -1,6 +1,7 @@
 """Compile the Gluon product for sm_90a, with no GPU; print registers, spills, shared memory and PTX as JSON.
 
-Run by test_matmul_gluon.py in a process of its own, since a process that interprets cannot compile.
+The launcher itself is asked what it would launch, on tensors without memory. Run by test_matmul_gluon.py in a process
+of its own, since a process that interprets cannot compile.
 """
 
 import contextlib
@@ -11,29 +12,67 @@ import sys
 
 os.environ["TRITON_DUMP_PTXAS_LOG"] = os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.inspect.facts import read_ptxas_log
-from kernels.ops import matmul_gluon as ring
+from kernels.ops import matmul_launch
+
+TILE = {"block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4}
+CASES = {
+    "plain": {},
+    "a turned": {"transposed": (True, False)},
+    "b turned": {"transposed": (False, True)},
+    "both turned": {"transposed": (True, True)},
+    "bias and gelu": {"bias": True, "activation": "gelu"},
+    "relu": {"activation": "relu"},
+    "float16": {"dtype": torch.float16},
+    "a square tile": {"block_n": 128, "num_stages": 6},
+    "a tile that leaves whole": {"block_n": 64, "num_stages": 6},
+    "half the rows": {"block_m": 64, "block_n": 128, "num_stages": 6},
+}
 
 
-def facts(stages: int) -> dict:
-    """What the compiler makes of the ring with that many stages."""
+def launched(transposed=(False, False), dtype=torch.bfloat16, bias=False, activation="none", **tile):
+    """Kernel, arguments and constants of the launch for a product of 4096 x 4096 x 4096."""
+    found = []
+    matmul_launch._may_describe = matmul_launch._may_ring = lambda _: True
+    matmul_launch._launch_described = lambda kernel, _grid, arguments, _device, **constants: found.append(
+        (kernel, arguments, constants)
+    )
+    a, b, out = (torch.empty((4096, 4096), dtype=dtype, device="meta") for _ in range(3))
+    a, b = a.t() if transposed[0] else a, b.t() if transposed[1] else b
+    choices = {"path": "ring", **TILE, **tile}
+    row = out[0] if bias else None
+    matmul_launch.launch_product(a, b, out, "ieee", bias=row, activation=activation, choices=choices)
+    return found[0]
 
-    def descriptor(block):
-        return f"tensordesc<bf16[{','.join(map(str, block))}],{ring.layout_of(block)!r}>"
 
-    blocks = ring.BLOCKS
-    signature = {name: descriptor(block) for name, block in zip(("a_desc", "b_desc", "out_desc"), blocks)}
-    signature |= dict.fromkeys(("M", "N", "K"), "i32") | dict.fromkeys(("GROUP_M", "STAGES", "num_warps"), "constexpr")
-    constants = {(6,): 8, (7,): stages, (8,): ring.CONSUMER_WARPS}
-    attributes = {(index,): [["tt.divisibility", 16]] for index in (3, 4, 5)}
-    options = {"num_warps": ring.CONSUMER_WARPS, "maxnreg": ring.REGISTERS}
+def facts(case: dict) -> dict:
+    """What the compiler makes of one launch."""
+    kernel, arguments, constants = launched(**case)
+    names = kernel.arg_names
+    types = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+    signature, known, attributes = {}, {}, {}
+    values = (*arguments, *(constants[name] for name in names[len(arguments) :]))
+    for index, (name, value) in enumerate(zip(names, values)):
+        if index >= len(arguments) or value is None or (type(value) is int and value == 1):
+            signature[name], known[(index,)] = "constexpr", value
+        elif hasattr(value, "block_shape"):
+            block = ",".join(map(str, value.block_shape))
+            signature[name] = f"tensordesc<{types[value.base.dtype]}[{block}],{value.layout!r}>"
+        elif isinstance(value, torch.Tensor):
+            signature[name] = f"*{types[value.dtype]}"
+        else:
+            signature[name] = "fp32" if isinstance(value, float) else "i32"
+            if isinstance(value, int) and value % 16 == 0:
+                attributes[(index,)] = [["tt.divisibility", 16]]
+    options = {name: constants[name] for name in ("num_warps", "maxnreg")}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        source = GluonASTSource(ring._matmul_ring, signature, constants, attributes)
+        source = GluonASTSource(kernel, signature, known, attributes)
         done = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     used = read_ptxas_log(printed.getvalue())[done.metadata.name]
     return {
@@ -46,4 +85,4 @@ def facts(stages: int) -> dict:
 
 
 if __name__ == "__main__":
-    json.dump(facts(int(sys.argv[1])), sys.stdout)
+    json.dump({name: facts(case) for name, case in CASES.items()}, sys.stdout)

@@ -23,7 +23,6 @@ from kernels.inspect.limits import shared_limit_bytes
 from kernels.ops import matmul, matmul_launch, matmul_tuning
 
 POINTERS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
-SPECIALIZED = {"specialize": True, "num_warps": 4, "subtiles": 1}
 
 
 def described(arguments, constants, names):
@@ -73,7 +72,7 @@ def launches(
 ):
     """What the launcher launches for a product of this shape: kernels, arguments and constants, in their order."""
     found = []
-    matmul_launch._may_describe = lambda _: arch >= 90
+    matmul_launch._may_describe, matmul_launch._may_ring = (lambda _: arch >= 90), (lambda _: False)
     matmul_launch.launch = lambda kernel, _grid, arguments, **constants: found.append((kernel, arguments, constants))
     matmul_launch._launch_described = lambda kernel, _grid, arguments, _device, **constants: found.append(
         (kernel, arguments, constants)
@@ -111,11 +110,7 @@ def cases(arch):
         return found
     for ways in ((True, False), (False, True), (True, True)):
         found[f"transposed {ways[0]:d}{ways[1]:d}"] = ((square, "bfloat16"), {"transposed": ways})
-        found[f"specialized {ways[0]:d}{ways[1]:d}"] = ((square, "bfloat16"), {"transposed": ways, **SPECIALIZED})
-    found["specialized"] = ((square, "bfloat16"), SPECIALIZED)
-    found["specialized float16"] = ((square, "float16"), SPECIALIZED)
     found["epilogue"] = ((square, "bfloat16"), {"epilogue": True})
-    found["epilogue specialized"] = ((square, "bfloat16"), {"epilogue": True, **SPECIALIZED})
     found["slices"] = (((1024, 1024, 16384), "bfloat16"), {"splits": 4, "epilogue": True})
     return found
 

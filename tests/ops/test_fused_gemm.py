@@ -19,7 +19,6 @@ WAYS = {
     "turned": {"path": "tiles", **SMALL, "turned": True},
     "persistent": {"path": "persistent", **SMALL},
     "persistent, in halves": {"path": "persistent", "block_m": 16, "block_n": 32, "block_k": 16, "subtiles": 2},
-    "persistent, specialized": {"path": "persistent", **SMALL, "specialize": True},
     "persistent, turned": {"path": "persistent", **SMALL, "turned": True, "splits": 2},
 }
 WAYS = [pytest.param(way, id=name) for name, way in WAYS.items()]

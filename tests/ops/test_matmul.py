@@ -26,11 +26,7 @@ WAYS = {
     "persistent": {"path": "persistent", **SMALL},
     "persistent in slices": {"path": "persistent", **SMALL, "splits": 3},
     "persistent, in halves": {"path": "persistent", "block_m": 16, "block_n": 32, "block_k": 16, "subtiles": 2},
-    "persistent, specialized": {"path": "persistent", **SMALL, "specialize": True},
-    "persistent, two groups multiply": {
-        "path": "persistent", "block_m": 128, "block_n": 128, "block_k": 64, "num_warps": 4, "num_stages": 3,
-        "specialize": True, "turned": False, "splits": 1,
-    },
+    "persistent, two on a multiprocessor": {"path": "persistent", **SMALL, "residents": 2},
     "persistent, turned": {"path": "persistent", **SMALL, "turned": True, "splits": 2},
     "persistent, packed": {"path": "persistent", **SMALL, "pack_a": True, "pack_b": True},
 }
@@ -163,9 +159,8 @@ def test_whole_numbers_multiply_exactly(device, extents, a_strides, b_strides, o
     transposed=st.tuples(*[st.booleans()] * 2),
     splits=st.integers(1, 4),
     turned=st.booleans(),
-    specialize=st.booleans(),
 )
-def test_the_persistent_way_takes_any_strides(device, extents, gaps, transposed, splits, turned, specialize):
+def test_the_persistent_way_takes_any_strides(device, extents, gaps, transposed, splits, turned):
     M, N, K = extents
     a_strides, b_strides = (K + gaps[0], 1), (N + gaps[1], 1)
     a_strides = (1, M + gaps[0]) if transposed[0] else a_strides
@@ -173,7 +168,7 @@ def test_the_persistent_way_takes_any_strides(device, extents, gaps, transposed,
     a = whole_numbers((M, K), a_strides, 0, device, torch.bfloat16)
     b = whole_numbers((K, N), b_strides, 0, device, torch.bfloat16)
     out = torch.full((M, N), NAN, dtype=a.dtype, device=device)
-    launch_matmul(a, b, out, path="persistent", **SMALL, splits=splits, turned=turned, specialize=specialize)
+    launch_matmul(a, b, out, path="persistent", **SMALL, splits=splits, turned=turned)
     assert torch.equal(out, OP.reference(a, b).to(a.dtype))
 
 

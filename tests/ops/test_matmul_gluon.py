@@ -1,4 +1,4 @@
-"""The Gluon product, by what its compiler says alone: no GPU has run it, and nothing interprets it."""
+"""The Gluon product, by what its compiler says alone: nothing interprets it. On a GPU, test_matmul.py runs it."""
 
 import json
 import os
@@ -17,47 +17,63 @@ pytestmark = pytest.mark.triton
 
 
 @cache
-def facts(stages: int) -> dict:
+def facts() -> dict[str, dict]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
     script = Path(__file__).with_name("compile_gluon.py")
     root = str(script.parents[2])
     environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
-    command = [sys.executable, script, str(stages)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, cwd=root)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
 
-def test_it_compiles_fits_and_spills_nothing():
-    fact = facts(4)
-    assert fact["spills"] == 0 and fact["registers"] <= 168
-    assert fact["shared_bytes"] <= shared_limit_bytes(90)
-    assert re.search(r"\.target sm_90a", fact["ptx"])
-    assert "Potential Performance Loss" not in fact["log"]  # ptxas says so where it cannot leave wgmma asynchronous
+def test_every_way_compiles_fits_and_spills_nothing():
+    assert len(facts()) >= 10
+    for name, fact in facts().items():
+        assert fact["spills"] == 0 and fact["registers"] <= 168, name
+        assert fact["shared_bytes"] <= shared_limit_bytes(90), name
+        assert re.search(r"\.target sm_90a", fact["ptx"])
+        # ptxas says so where it cannot leave wgmma asynchronous
+        assert "Potential Performance Loss" not in fact["log"], name
 
 
 def test_one_warp_fetches_and_two_groups_multiply():
-    ptx = facts(4)["ptx"]
+    ptx = facts()["plain"]["ptx"]
     assert ".reqntid 384" in ptx and "setmaxnreg" in ptx
     assert ptx.count("wgmma.mma_async.sync.aligned.m64n256k16") == 4  # BLOCK_K is four times 16
     assert ptx.count("cp.async.bulk.tensor.2d.shared") == 5 and ptx.count("cp.async.bulk.tensor.2d.global") == 2
 
 
+def test_a_turned_operand_is_read_in_place():
+    """Both operands come by the copy engine whichever way they lie, and the tensor cores are told which way that is."""
+    ways = {}
+    for name in ("plain", "a turned", "b turned", "both turned"):
+        ptx = facts()[name]["ptx"]
+        assert ptx.count("wgmma.mma_async") == 4 and "ld.global" not in ptx, name
+        ways[name] = re.search(r"wgmma\.mma_async.*?%p\d+, 1, 1, ([01], [01]);", ptx, re.S)[1]
+    assert ways == {"plain": "0, 1", "a turned": "1, 1", "b turned": "0, 0", "both turned": "1, 0"}
+
+
 def test_the_next_product_begins_before_the_last_one_ends_and_a_slot_is_handed_back_by_all():
-    ptx = facts(4)["ptx"]
+    ptx = facts()["plain"]["ptx"]
     loop = ptx[ptx.index("wgmma.mma_async") :]
     # One product stays under way, and both warp groups have waited for theirs before the slot is free again.
     steps = re.findall(r"wgmma\.wait_group\.sync\.aligned 1|bar\.sync \t0, 256|mbarrier\.arrive\.shared", loop)
     assert steps[:3] == ["wgmma.wait_group.sync.aligned 1", "bar.sync \t0, 256", "mbarrier.arrive.shared"]
 
 
-def test_refuses_what_it_cannot_read_before_any_launch():
-    from kernels.ops.matmul_gluon import launch_ring
+def test_the_launcher_refuses_what_the_ring_cannot_write(monkeypatch):
+    from kernels.ops import matmul_launch
 
-    good = torch.empty(16, 16, dtype=torch.bfloat16)
-    with pytest.raises(ValueError, match=r"b has shape .* contiguous, at a multiple of 16 bytes"):
-        launch_ring(good, good[:, :15], torch.empty(16, 15, dtype=torch.bfloat16))
-    with pytest.raises(ValueError, match="a has shape"):
-        launch_ring(good.t()[:, ::2], good[::2], good)
-    with pytest.raises(ValueError, match="expected one of two bytes"):
-        launch_ring(good.float(), good.float(), good.float())
+    monkeypatch.setattr(matmul_launch, "_may_describe", lambda _: True)
+    monkeypatch.setattr(matmul_launch, "_may_ring", lambda _: True)
+    monkeypatch.setattr(matmul_launch, "_launch_described", lambda *_, **__: pytest.fail("it was launched"))
+
+    def launch(N, residual=False, dtype=torch.bfloat16):
+        a, b, out = (torch.empty(size, dtype=dtype, device="meta") for size in ((64, 64), (64, N), (64, N)))
+        more = {"residual": out} if residual else {}
+        matmul_launch.launch_product(a, b, out, "ieee", choices={"path": "ring"}, **more)
+
+    for wrong in ({"N": 60}, {"N": 64, "residual": True}, {"N": 64, "dtype": torch.float32}):
+        with pytest.raises(ValueError, match=r'path is "ring"; expected compute capability 9\.0, a two-byte dtype'):
+            launch(**wrong)

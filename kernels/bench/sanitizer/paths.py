@@ -194,7 +194,7 @@ def _elementwise() -> Iterator[KernelPath]:
 
 
 def _matrices() -> Iterator[KernelPath]:
-    from kernels.ops import fused_gemm, matmul, matmul_gluon, matmul_train
+    from kernels.ops import fused_gemm, matmul, matmul_train
 
     def product(tensors, choices):
         import torch
@@ -225,23 +225,18 @@ def _matrices() -> Iterator[KernelPath]:
         ("persistent, in halves", even, {**fast, "block_m": 128, "block_n": 128, "num_warps": 8, "subtiles": 2}, False),
         ("persistent, slices", even, {**fast, "splits": 2}, False),
         ("persistent, turned around", (16, 256, 512), {**fast, "block_m": 128, "block_n": 16, "turned": True}, False),
-        ("persistent, one warp group fetches", even, {**fast, "block_m": 128, "specialize": True}, False),
     ]
     halves = tuple(dtype for dtype in matmul.OP.dtypes if dtype != "float32")
     yield from _rows("matmul", halves, source, persistent, even_rows, product)
     packed = [("persistent, packed", (130, 127, 129), fast, False)]
     yield from _rows("matmul", halves, source, packed, matmul.inputs, product)
 
-    def ring(tensors, choices):
-        import torch
-
-        a, b = tensors
-        out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
-        matmul_gluon.launch_ring(a, b, out)
-        return out
-
-    ways = [("written out in Gluon", (256, 512, 320), {}, False)]
-    yield from _rows("matmul", halves, "kernels.ops.matmul_gluon:launch_ring", ways, even_rows, ring)
+    ring = {"path": "ring", "block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4}
+    written_out = [
+        ("written out in Gluon", (256, 512, 320), ring, False),
+        ("written out in Gluon, both turned", (256, 512, 320), ring, True),
+    ]
+    yield from _rows("matmul", halves, source, written_out, even_rows, product)
 
     def fused(tensors, choices):
         import torch
