@@ -1,4 +1,5 @@
 // The shared library of the ladder's rungs that every GPU from sm_80 on can run, and of the fused patterns.
+#include "dequantize.cu"
 #include "fused.cu"
 #include "matmul.cu"
 #include "matmul_wmma.cu"

@@ -5,7 +5,7 @@
 //   matmul_register_tiled  a thread owns 8 x 8 elements of c, so a value from shared memory is used 8 times
 //   matmul_async_copy      the next tiles are on their way, 16 bytes a copy, while this one is multiplied
 //
-// cuda/matmul_wmma.cu and cuda/matmul_hopper.cu go on, on tensor cores.
+// cuda/matmul_wmma.cu goes on, on tensor cores, and cuda/ladder_hopper.cu names the rungs after it.
 //
 // a is M x K, b is K x N, c is M x N; neighbours in a row are neighbours in memory, and rows are `a_stride`, `b_stride`,
 // `c_stride` elements apart. Sums are float32. Extents and offsets are 64-bit. c must not overlap a or b. With K = 0

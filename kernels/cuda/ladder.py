@@ -1,4 +1,4 @@
-"""Builds and loads the libraries of cuda/ladder.cu and cuda/matmul_hopper.cu, and calls their launchers."""
+"""Builds and loads the libraries of cuda/ladder.cu and cuda/ladder_hopper.cu, and calls their launchers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LADDER = "ladder.cu"
-HOPPER = "matmul_hopper.cu"
+HOPPER = "ladder_hopper.cu"
 _SHARED = ["-shared"] if sys.platform == "win32" else ["-shared", "-Xcompiler", "-fPIC,-Wall,-Wextra"]
 
 

@@ -1,4 +1,4 @@
-"""The rungs of the GEMM ladder (cuda/matmul.cu, matmul_wmma.cu, matmul_hopper.cu) as functions on PyTorch tensors."""
+"""The rungs of the GEMM ladder (cuda/ladder.cu, cuda/ladder_hopper.cu) as functions on PyTorch tensors."""
 
 from __future__ import annotations
 

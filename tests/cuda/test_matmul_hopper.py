@@ -1,7 +1,6 @@
-"""cuda/matmul_hopper.cu without a Hopper: its kernels on the CPU, its barriers in two blocks, and what is compiled."""
+"""cuda/ladder_hopper.cu without a Hopper: its kernels on the CPU, its barriers in two blocks, and what is compiled."""
 
 import re
-import shutil
 import subprocess
 
 import cluster_model
@@ -9,10 +8,12 @@ import numpy as np
 import pytest
 from bfloat16 import POISON, padded, widened
 
+from kernels.cuda.ladder import HOPPER
 from kernels.inspect import disassembler
 from kernels.inspect.facts import read_ptxas_log
 from kernels.sources import project_root
 from kernels.trace.cuda import NotForHost, trace_cuda_launcher, why_not
+from kernels.trace.hopper import hopper_on_cpu
 
 traced = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 KERNELS = ("matmul_tma", "matmul_wgmma", "matmul_cluster", "matmul_persistent")
@@ -21,12 +22,8 @@ ONE_BLOCK = {"constexpr int kHopperCluster = 2;": "constexpr int kHopperCluster 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """The kernels as they are, beside a hopper.cuh that does on a CPU what each instruction does to memory."""
-    folder = tmp_path_factory.mktemp("hopper")
-    for name in ("matmul_hopper.cu", "matmul.cuh", "matmul_wmma.cuh"):
-        shutil.copy(project_root() / "cuda" / name, folder / name)
-    shutil.copy(project_root() / "tests/cuda/hopper_on_cpu/hopper.cuh", folder / "hopper.cuh")
-    return folder / "matmul_hopper.cu"
+    """The kernels as they are, on a hopper.cuh that does on a CPU what each instruction does to memory."""
+    return hopper_on_cpu(tmp_path_factory.mktemp("hopper"))
 
 
 def run(source, kernel, m, n, k, *, wider=0, replace=None, **more):
@@ -151,7 +148,7 @@ def test_the_model_of_a_cluster_sees_a_wrong_count(wrong, words):
 
 def test_the_host_build_says_why_it_cannot_run_the_file():
     with pytest.raises((NotForHost, KeyError), match=r"Hopper|hopper"):
-        trace_cuda_launcher("launch_matmul_tma", [], source="cuda/matmul_hopper.cu")
+        trace_cuda_launcher("launch_matmul_tma", [], source="cuda/matmul_tma.cu")
 
 
 # ---- what is compiled ----
@@ -164,7 +161,7 @@ def compiled(tmp_path_factory):
     nvcc = compiler()
     cubin = tmp_path_factory.mktemp("sm_90a") / "hopper.cubin"
     command = [str(nvcc.nvcc), *nvcc.flags, "-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a"]
-    command += ["-cubin", "-Xptxas", "-v", "-o", str(cubin), "matmul_hopper.cu"]
+    command += ["-cubin", "-Xptxas", "-v", "-o", str(cubin), HOPPER]
     done = subprocess.run(command, cwd=project_root() / "cuda", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr, read_ptxas_log(done.stderr), disassembler.disassemble(cubin)

@@ -72,6 +72,7 @@ PARAMETERS = {
 # Sources whose own tests trace every launcher on shapes of its own, and ask for no verdict there.
 ELSEWHERE = {
     "cuda/divergence.cu": "tests/cuda/test_essentials.py",
+    "cuda/dequantize.cu": "tests/cuda/test_dequantize.py",
     "cuda/fused.cu": "tests/cuda/test_fused.py",
     "cuda/probes.cu": "tests/cuda/test_essentials.py",
     "cuda/reductions.cu": "tests/cuda/test_essentials.py",
@@ -80,7 +81,10 @@ ELSEWHERE = {
     "cuda/transposes.cu": "tests/cuda/test_essentials.py",
     "cuda/matmul.cu": "tests/cuda/test_matmul_ladder.py",
     "cuda/matmul_wmma.cu": "tests/cuda/test_matmul_ladder.py",
-    "cuda/matmul_hopper.cu": "tests/cuda/test_matmul_hopper.py",  # with emulated instructions
+    **{  # with emulated instructions
+        f"cuda/matmul_{rung}.cu": "tests/cuda/test_matmul_hopper.py"
+        for rung in ("tma", "wgmma", "cluster", "persistent")
+    },
 }
 HERE = [row for row in launchers() if row[0] not in ELSEWHERE]
 

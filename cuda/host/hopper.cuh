@@ -1,5 +1,5 @@
 // cuda/hopper.cuh for the host build: what each instruction does to memory, after the PTX manual, so that the kernels of
-// cuda/matmul_hopper.cu run on a CPU, unchanged, with every access recorded. Blocks run one after another, so a cluster
+// cuda/ladder_hopper.cu run on a CPU, unchanged, with every access recorded. Blocks run one after another, so a cluster
 // has one block here.
 //
 // A copy writes when it is asked for, the earliest moment possible. Products read their operands when they are waited

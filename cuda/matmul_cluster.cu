@@ -1,0 +1,30 @@
+// The rung of the ladder on which two blocks share a tile (sm_90a): matmul_cluster.
+//
+// a is M x K, b is K x N, c is M x N, all bfloat16, summed in float32; neighbours in a row are neighbours in memory, and
+// rows are `a_stride`, `b_stride`, `c_stride` elements apart. The copy unit wants a and b to begin at a multiple of 16
+// bytes, and their strides to be multiples of 8 elements; M, N and K are free, since it fills in zeros past an edge. c
+// must not overlap a or b.
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "hopper_tiles.cuh"
+
+// Changed: a cluster of two blocks, one below the other, needs the same tile of b. Each fetches half of it and the copy
+// unit delivers it to both, so that a quarter of the reads of the L2 cache falls away. A stage is free when the warps of
+// both blocks say so.
+__global__ void __launch_bounds__(kHopperThreads, 1)
+    matmul_cluster(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, __nv_bfloat16* c, int64_t M,
+                   int64_t N, int64_t K, int64_t c_stride, int tiles_m, int tiles_n, bool pairs) {
+    hopper_one_tile<kHopperCluster>(a, b, c, M, N, K, c_stride, tiles_m, tiles_n, pairs);
+}
+
+// The same with tiles of b shared by two blocks.
+extern "C" cudaError_t launch_matmul_cluster(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int64_t M,
+                                             int64_t N, int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride,
+                                             cudaStream_t stream) {
+    return run_hopper(matmul_cluster, kHopperThreads, kHopperCluster, 0, a, b, c, M, N, K, a_stride, b_stride, c_stride,
+                      stream);
+}
