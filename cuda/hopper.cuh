@@ -36,13 +36,14 @@ __device__ __forceinline__ void barrier_expect(uint64_t* barrier, int bytes) {
                  : "memory");
 }
 
-// Arrives at this barrier of block `rank` of the cluster.
+// Arrives at this barrier of block `rank` of the cluster, and orders nothing. Who calls it has read by wgmma and waited for
+// that, so there is nothing left to order; a release for the whole cluster would cost a fence for the whole GPU.
 __device__ __forceinline__ void barrier_arrive(uint64_t* barrier, uint32_t rank) {
     asm volatile(
         "{\n"
         ".reg .b32 there;\n"
         "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
         "}" ::"r"(shared_address(barrier)),
         "r"(rank)
         : "memory");
@@ -55,7 +56,7 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity)
         "{\n"
         ".reg .pred over;\n"
         "again:\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%0], %1;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
         "@!over bra again;\n"
         "}" ::"r"(shared_address(barrier)),
         "r"(parity)
@@ -115,6 +116,34 @@ __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, 
         "[%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
         "l"(reinterpret_cast<uint64_t>(&map)), "r"(shared_address(barrier)), "r"(column), "r"(row), "h"(blocks)
         : "memory");
+}
+
+
+// The other way: a box of shared memory goes to matrix[row][column]; what would lie outside is dropped. The copy reads on
+// when this returns: a thread commits its copies as a batch, and waits before it writes to the box again.
+__device__ __forceinline__ void store_box(const TensorMap& map, const void* from, int row, int column) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
+                     reinterpret_cast<uint64_t>(&map)),
+                 "r"(shared_address(from)), "r"(column), "r"(row)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until at most kPending batches of this thread still read shared memory.
+template <int kPending>
+__device__ __forceinline__ void store_wait() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// What this thread wrote to shared memory is seen by the copy unit.
+__device__ __forceinline__ void shared_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Four matrices of 8 x 8 numbers of two bytes, from a warp's registers to shared memory: lane l holds columns 2 (l % 4) and
+// the next one of row l / 4 of each, and names the 16 bytes at which row l % 8 of matrix l / 8 shall lie.
+__device__ __forceinline__ void store_matrices(void* row, const uint32_t (&pairs)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+                 "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+                 : "memory");
 }
 
 

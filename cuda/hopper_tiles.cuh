@@ -76,16 +76,22 @@ __device__ __forceinline__ void hopper_fetch(const TensorMap& a, const TensorMap
     }
 }
 
+// The number of the warpgroup, taken from a lane, so that the compiler knows it to be one for the whole warp.
+__device__ __forceinline__ int hopper_warpgroup() {
+    return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 128), 0);
+}
+
 // Begins a warpgroup's products of one stage.
 __device__ __forceinline__ void hopper_multiply(float (&sums)[kHopperSums], int stage, int warpgroup) {
     const unsigned char* a_tile = hopper_shared + stage * kHopperStage + warpgroup * 64 * kHopperRow;
     const unsigned char* b_tile = hopper_shared + stage * kHopperStage + kHopperBytesA;
+    const uint64_t a = describe(a_tile, 16, 8 * kHopperRow);
+    const uint64_t b = describe(b_tile, kHopperBytesBox, 8 * kHopperRow);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kHopperK; k += 16) {
-        // 16 k are 32 bytes further in the rows of a, and 16 rows further down in b.
-        wgmma_64x256x16(sums, describe(a_tile + k * 2, 16, 8 * kHopperRow),
-                        describe(b_tile + k * kHopperRow, kHopperBytesBox, 8 * kHopperRow));
+        // 16 k are 32 bytes further in the rows of a, and 16 rows further down in b. Descriptors count 16 bytes.
+        wgmma_64x256x16(sums, a + k * 2 / 16, b + k * kHopperRow / 16);
     }
     wgmma_commit();
 }
@@ -159,7 +165,7 @@ __device__ __forceinline__ void hopper_one_tile(const TensorMap& a, const Tensor
     uint64_t* empty = full + kHopperStages;
     const HopperPlace place = hopper_place(static_cast<int>(blockIdx.x), tiles_m, tiles_n);
     const int steps = static_cast<int>((K + kHopperK - 1) / kHopperK);
-    const int warpgroup = threadIdx.x / 128;
+    const int warpgroup = hopper_warpgroup();
     hopper_begin<kCluster>(full, empty);
     if (threadIdx.x == 0) {
         for (int step = 0; step < kHopperStages && step < steps; ++step) {
@@ -201,10 +207,17 @@ __device__ __forceinline__ void hopper_one_tile(const TensorMap& a, const Tensor
 
 using HopperKernel = void (*)(TensorMap, TensorMap, __nv_bfloat16*, int64_t, int64_t, int64_t, int64_t, int, int, bool);
 
-// `most_blocks`: of the grid; 0 for one block a tile.
-inline cudaError_t run_hopper(HopperKernel kernel, int threads, int cluster, int64_t most_blocks, const __nv_bfloat16* a,
-                              const __nv_bfloat16* b, __nv_bfloat16* c, int64_t M, int64_t N, int64_t K,
-                              int64_t a_stride, int64_t b_stride, int64_t c_stride, cudaStream_t stream) {
+// A product cut into tiles, ready to be launched. `tiles` = 0: there is nothing to do, or it is done.
+struct HopperProduct {
+    TensorMap a, b;
+    int tiles_m, tiles_n;
+    int64_t tiles;
+};
+
+inline cudaError_t hopper_product(HopperProduct* product, int cluster, const __nv_bfloat16* a, const __nv_bfloat16* b,
+                                  __nv_bfloat16* c, int64_t M, int64_t N, int64_t K, int64_t a_stride, int64_t b_stride,
+                                  int64_t c_stride, cudaStream_t stream) {
+    product->tiles = 0;
     if (!hopper_is_valid(a, b, M, N, K, a_stride, b_stride, c_stride)) {
         return cudaErrorInvalidValue;
     }
@@ -220,20 +233,28 @@ inline cudaError_t run_hopper(HopperKernel kernel, int threads, int cluster, int
     if (K == 0) {
         return clear_rows(c, M, N, c_stride, stream);
     }
-    TensorMap a_map;
-    TensorMap b_map;
-    cudaError_t status = encode_boxes(&a_map, a, M, K, map_stride(a_stride, K), kHopperM, kHopperBox, Swizzle::on);
-    if (status == cudaSuccess) {
-        status = encode_boxes(&b_map, b, K, N, map_stride(b_stride, N), kHopperK, kHopperBox, Swizzle::on);
-    }
+    const cudaError_t status =
+        encode_boxes(&product->a, a, M, K, map_stride(a_stride, K), kHopperM, kHopperBox, Swizzle::on);
     if (status != cudaSuccess) {
         return status;
     }
-    int64_t blocks = tiles_m * tiles_n;
-    if (most_blocks > 0 && most_blocks < blocks) {
-        blocks = most_blocks / cluster * cluster;
+    product->tiles_m = static_cast<int>(tiles_m);
+    product->tiles_n = static_cast<int>(tiles_n);
+    product->tiles = tiles_m * tiles_n;
+    return encode_boxes(&product->b, b, K, N, map_stride(b_stride, N), kHopperK, kHopperBox, Swizzle::on);
+}
+
+// One tile a block.
+inline cudaError_t run_hopper(HopperKernel kernel, int cluster, const __nv_bfloat16* a, const __nv_bfloat16* b,
+                              __nv_bfloat16* c, int64_t M, int64_t N, int64_t K, int64_t a_stride, int64_t b_stride,
+                              int64_t c_stride, cudaStream_t stream) {
+    HopperProduct product;
+    const cudaError_t status =
+        hopper_product(&product, cluster, a, b, c, M, N, K, a_stride, b_stride, c_stride, stream);
+    if (status != cudaSuccess || product.tiles == 0) {
+        return status;
     }
     const bool pairs = rows_in_pieces(c, N, c_stride, sizeof(*c), 4);
-    return launch_clusters(kernel, static_cast<unsigned>(blocks), threads, kHopperBytes, cluster, stream, a_map, b_map, c,
-                           M, N, K, c_stride, static_cast<int>(tiles_m), static_cast<int>(tiles_n), pairs);
+    return launch_clusters(kernel, static_cast<unsigned>(product.tiles), kHopperThreads, kHopperBytes, cluster, stream,
+                           product.a, product.b, c, M, N, K, c_stride, product.tiles_m, product.tiles_n, pairs);
 }

@@ -1,6 +1,9 @@
-// The shared library of the ladder's rungs that every GPU from sm_80 on can run, and of the fused patterns.
+// The shared library of the ladder's rungs that every GPU from sm_80 on can run, of the fused patterns, and of
+// the sums over a grid.
 #include "dequantize.cu"
 #include "fused.cu"
+#include "grid_sum.cu"
+#include "grid_sum_cooperative.cu"
 #include "matmul.cu"
 #include "matmul_wmma.cu"
 

@@ -241,13 +241,15 @@ extern "C" cudaError_t launch_matmul_register_tiled(const float* a, const float*
 // Changed: the hardware copies the next tiles from global to shared memory while this one is multiplied; no register
 // holds them on the way, and the wait for memory is over before it matters. There is one barrier a tile instead of two.
 //
-// A copy of 16 bytes cannot transpose, so a_tile keeps the rows of a: a thread reads two k of one row at once (four
-// would not fit into its registers). Its rows are four apart; the four lanes along m then read four neighbouring rows,
-// and a pitch of 20 floats puts these into different banks.
+// A copy of 4 bytes may go anywhere, so a is transposed on its way in, as before; b comes 16 bytes at a time where its rows
+// allow that. A thread owns 8 rows and kAsyncPerThread columns.
+constexpr int kAsyncPerThread = 8;
+constexpr int kAsyncN = 16 * kAsyncPerThread;  // columns of a block: two warps of eight lanes
+constexpr int kAsyncQuads = kAsyncPerThread / 4;
 constexpr int kAsyncK = 16;
 constexpr int kAsyncStages = 2;
 constexpr int kAsyncBlocks = 2;  // on one multiprocessor, which leaves 128 registers to a thread
-constexpr int kAsyncPitch = kAsyncK + 4;
+constexpr int kAsyncPitch = kSgemmM + 4;
 
 // Brings `kPiece` floats to shared memory; zeros instead where they lie past an edge, from where nothing is read.
 template <int kPiece>
@@ -255,40 +257,45 @@ __device__ __forceinline__ void copy_or_zero(float* to, const float* from, bool 
     __pipeline_memcpy_async(to, from, kPiece * sizeof(float), there ? 0 : kPiece * sizeof(float));
 }
 
-// kPiece is 4 where every row begins at a multiple of 16 bytes and has whole pieces, and 1 elsewhere.
+// kPiece is 4 where every row of b and c begins at a multiple of 16 bytes and has whole pieces, and 1 elsewhere.
 template <int kPiece>
 __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
     matmul_async_copy(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int64_t M,
                       int64_t N, int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride) {
-    __shared__ __align__(16) float a_tile[kAsyncStages][kSgemmM][kAsyncPitch];
-    __shared__ __align__(16) float b_tile[kAsyncStages][kAsyncK][kSgemmN];
+    __shared__ __align__(16) float a_tile[kAsyncStages][kAsyncK][kAsyncPitch];
+    __shared__ __align__(16) float b_tile[kAsyncStages][kAsyncK][kAsyncN];
 
     // From here on a, b and c are the block's own parts; what is left of the matrices there is counted in 32 bits.
     const int64_t first_m = static_cast<int64_t>(blockIdx.y) * kSgemmM;
-    const int64_t first_n = static_cast<int64_t>(blockIdx.x) * kSgemmN;
+    const int64_t first_n = static_cast<int64_t>(blockIdx.x) * kAsyncN;
     a += first_m * a_stride;
     b += first_n;
     c += first_m * c_stride + first_n;
     const int rows = static_cast<int>(M - first_m < kSgemmM ? M - first_m : kSgemmM);
-    const int columns = static_cast<int>(N - first_n < kSgemmN ? N - first_n : kSgemmN);
+    const int columns = static_cast<int>(N - first_n < kAsyncN ? N - first_n : kAsyncN);
 
-    // A thread copies the same piece of every tile: it remembers where the next one is.
-    constexpr int kInRowA = kAsyncK / kPiece;
-    constexpr int kInRowB = kSgemmN / kPiece;
-    constexpr int kStepA = kSgemmThreads / kInRowA;  // rows of a tile that the block copies at once
+    // A thread copies the same pieces of every tile: it remembers where the next ones are.
+    constexpr int kInRowB = kAsyncN / kPiece;
+    constexpr int kSector = 8;  // neighbouring lanes that take one sector of a row of a
+    constexpr int kStepA = kSgemmThreads / kSector;  // rows of a tile that the block copies at once
     constexpr int kStepB = kSgemmThreads / kInRowB;
-    const int a_row = threadIdx.x / kInRowA;
-    const int a_column = threadIdx.x % kInRowA * kPiece;
+    const int a_row = threadIdx.x / kSector;
+    const int a_column = threadIdx.x % kSector;
     const int b_row = threadIdx.x / kInRowB;
     const int b_column = threadIdx.x % kInRowB * kPiece;
     const float* a_next = a + a_row * a_stride + a_column;
     const float* b_next = b + b_row * b_stride + b_column;
     const auto copy_tiles = [&](int stage, int64_t left) {  // `left`: how many k are not copied yet
         const int ks = static_cast<int>(left < kAsyncK ? left : kAsyncK);  // none, if all are copied
+        const float* from_a = a_next;
 #pragma unroll
         for (int i = 0; i < kSgemmM; i += kStepA) {
-            const bool there = a_row + i < rows && a_column < ks;
-            copy_or_zero<kPiece>(&a_tile[stage][a_row + i][a_column], there ? a_next + i * a_stride : a, there);
+#pragma unroll
+            for (int k = a_column; k < kAsyncK; k += kSector) {
+                const bool there = a_row + i < rows && k < ks;
+                copy_or_zero<1>(&a_tile[stage][k][a_row + i], there ? from_a + (k - a_column) : a, there);
+            }
+            from_a += kStepA * a_stride;
         }
 #pragma unroll
         for (int i = 0; i < kAsyncK; i += kStepB) {
@@ -305,7 +312,9 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
         copy_tiles(stage, K - stage * kAsyncK);
     }
     const SgemmPlace place = sgemm_place();
-    float sums[kPerThread][kPerThread] = {};
+    const int first_row = place.row + place.lane_m * 4;
+    const int first_column = place.column * kAsyncPerThread / 8 + place.lane_n * 4;
+    float sums[kPerThread][kAsyncPerThread] = {};
     int stage = 0;
     for (int64_t left = K; left > 0; left -= kAsyncK) {
         __pipeline_wait_prior(kAsyncStages - 2);  // this thread's copies of the tile are there
@@ -313,25 +322,30 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
 
         copy_tiles((stage + kAsyncStages - 1) % kAsyncStages, left - (kAsyncStages - 1) * kAsyncK);
 #pragma unroll
-        for (int k = 0; k < kAsyncK; k += 2) {
-            float2 of_rows[kPerThread];
+        for (int k = 0; k < kAsyncK; ++k) {
+            float of_a[kPerThread];
+            float of_b[kAsyncPerThread];
 #pragma unroll
-            for (int i = 0; i < kPerThread; ++i) {
-                of_rows[i] = *reinterpret_cast<const float2*>(&a_tile[stage][place.row + place.lane_m + 4 * i][k]);
+            for (int half = 0; half < 2; ++half) {
+                const float4 four = *reinterpret_cast<const float4*>(&a_tile[stage][k][first_row + half * 16]);
+                of_a[half * 4] = four.x;
+                of_a[half * 4 + 1] = four.y;
+                of_a[half * 4 + 2] = four.z;
+                of_a[half * 4 + 3] = four.w;
             }
 #pragma unroll
-            for (int more = 0; more < 2; ++more) {
-                const float* line = &b_tile[stage][k + more][place.column + place.lane_n * 4];
-                const float4 near = *reinterpret_cast<const float4*>(line);
-                const float4 far = *reinterpret_cast<const float4*>(line + 32);
-                const float of_b[] = {near.x, near.y, near.z, near.w, far.x, far.y, far.z, far.w};
+            for (int quad = 0; quad < kAsyncQuads; ++quad) {
+                const float4 four = *reinterpret_cast<const float4*>(&b_tile[stage][k][first_column + quad * 32]);
+                of_b[quad * 4] = four.x;
+                of_b[quad * 4 + 1] = four.y;
+                of_b[quad * 4 + 2] = four.z;
+                of_b[quad * 4 + 3] = four.w;
+            }
 #pragma unroll
-                for (int i = 0; i < kPerThread; ++i) {
-                    const float of_a = more == 0 ? of_rows[i].x : of_rows[i].y;
+            for (int i = 0; i < kPerThread; ++i) {
 #pragma unroll
-                    for (int j = 0; j < kPerThread; ++j) {
-                        sums[i][j] += of_a * of_b[j];
-                    }
+                for (int j = 0; j < kAsyncPerThread; ++j) {
+                    sums[i][j] += of_a[i] * of_b[j];
                 }
             }
         }
@@ -339,11 +353,10 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
     }
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-        const int m = place.row + place.lane_m + 4 * i;
+        const int m = first_row + i / 4 * 16 + i % 4;
         if (m < rows) {
-            for (int half = 0; half < 2; ++half) {
-                const int n = place.column + half * 32 + place.lane_n * 4;
-                store_four(c + m * c_stride, n, columns, &sums[i][half * 4], kPiece == 4);
+            for (int quad = 0; quad < kAsyncQuads; ++quad) {
+                store_four(c + m * c_stride, first_column + quad * 32, columns, &sums[i][quad * 4], kPiece == 4);
             }
         }
     }
@@ -354,14 +367,13 @@ extern "C" cudaError_t launch_matmul_async_copy(const float* a, const float* b, 
                                                 int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride,
                                                 cudaStream_t stream) {
     dim3 grid;
-    if (!matmul_is_valid(M, N, K, a_stride, b_stride, c_stride) || !matmul_grid(M, N, kSgemmM, kSgemmN, &grid)) {
+    if (!matmul_is_valid(M, N, K, a_stride, b_stride, c_stride) || !matmul_grid(M, N, kSgemmM, kAsyncN, &grid)) {
         return cudaErrorInvalidValue;
     }
     if (M == 0 || N == 0) {
         return cudaSuccess;
     }
-    if (rows_in_pieces(a, K, a_stride, sizeof(float), 16) && rows_in_pieces(b, N, b_stride, sizeof(float), 16) &&
-        rows_in_pieces(c, N, c_stride, sizeof(float), 16)) {
+    if (rows_in_pieces(b, N, b_stride, sizeof(float), 16) && rows_in_pieces(c, N, c_stride, sizeof(float), 16)) {
         matmul_async_copy<4><<<grid, kSgemmThreads, 0, stream>>>(a, b, c, M, N, K, a_stride, b_stride, c_stride);
     } else {
         matmul_async_copy<1><<<grid, kSgemmThreads, 0, stream>>>(a, b, c, M, N, K, a_stride, b_stride, c_stride);

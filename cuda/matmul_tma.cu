@@ -20,7 +20,8 @@ constexpr int kTmaM = 128;
 constexpr int kTmaN = 128;
 constexpr int kTmaK = 64;
 constexpr int kTmaStages = 3;
-constexpr int kTmaThreads = 128;  // four warps, 2 x 2, of 64 x 64 each
+constexpr int kTmaWarpsN = kTmaN / kWmmaWarpN;
+constexpr int kTmaThreads = kTmaM / kWmmaWarpM * kTmaWarpsN * 32;
 constexpr int kTmaPitchA = kTmaK + 8;
 constexpr int kTmaPitchB = kTmaN + 8;
 constexpr int kTmaBytesA = kTmaM * kTmaPitchA * 2;
@@ -56,9 +57,9 @@ __global__ void __launch_bounds__(kTmaThreads, 2)
     __syncthreads();  // the barriers are there before anyone waits at them
 
     const int warp = threadIdx.x / 32;
-    const int warp_m = warp / 2 * kWmmaWarpSide;
-    const int warp_n = warp % 2 * kWmmaWarpSide;
-    WmmaSum sums[kWmmaFragments][kWmmaFragments];
+    const int warp_m = warp / kTmaWarpsN * kWmmaWarpM;
+    const int warp_n = warp % kTmaWarpsN * kWmmaWarpN;
+    WmmaSum sums[kWmmaDown][kWmmaAcross];
     wmma_clear(sums);
     int stage = 0;
     uint32_t parity = 0;

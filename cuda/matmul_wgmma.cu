@@ -24,5 +24,5 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 extern "C" cudaError_t launch_matmul_wgmma(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int64_t M,
                                            int64_t N, int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride,
                                            cudaStream_t stream) {
-    return run_hopper(matmul_wgmma, kHopperThreads, 1, 0, a, b, c, M, N, K, a_stride, b_stride, c_stride, stream);
+    return run_hopper(matmul_wgmma, 1, a, b, c, M, N, K, a_stride, b_stride, c_stride, stream);
 }

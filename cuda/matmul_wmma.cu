@@ -16,11 +16,11 @@
 // Nobody but the hardware knows which lane holds which element. Copies run ahead as in matmul_async_copy, further.
 constexpr int kWmmaM = 128;
 constexpr int kWmmaN = 128;
-constexpr int kWmmaK = 32;
+constexpr int kWmmaK = 64;
 constexpr int kWmmaStages = 3;
 constexpr int kWmmaBlocks = 2;  // on one multiprocessor
-constexpr int kWmmaWarpsN = kWmmaN / kWmmaWarpSide;
-constexpr int kWmmaThreads = kWmmaM / kWmmaWarpSide * kWmmaWarpsN * 32;
+constexpr int kWmmaWarpsN = kWmmaN / kWmmaWarpN;
+constexpr int kWmmaThreads = kWmmaM / kWmmaWarpM * kWmmaWarpsN * 32;
 // Eight rows of 16 bytes are read at once: with 8 numbers of padding they lie in different banks, for both tiles.
 constexpr int kWmmaPitchA = kWmmaK + 8;
 constexpr int kWmmaPitchB = kWmmaN + 8;
@@ -28,26 +28,28 @@ constexpr int kWmmaStageA = kWmmaM * kWmmaPitchA;
 constexpr int kWmmaStageB = kWmmaK * kWmmaPitchB;
 constexpr int kWmmaBytes = kWmmaStages * (kWmmaStageA + kWmmaStageB) * static_cast<int>(sizeof(__nv_bfloat16));
 
+// A tile of kRows x kColumns numbers, of which `rows` x `columns` are there. A thread copies the same pieces of every tile.
 // kWide: every row begins at a multiple of 16 bytes and has whole pieces of 16 bytes. Elsewhere the numbers come one by
 // one, since the smallest asynchronous copy has four bytes.
-template <bool kWide>
-__device__ __forceinline__ void wmma_copy_tile(__nv_bfloat16* tile, int pitch, const __nv_bfloat16* from, int64_t stride,
-                                               int64_t first_row, int64_t first_column, int64_t rows, int64_t columns,
-                                               int tile_rows, int tile_columns) {
-    const int piece = kWide ? 8 : 1;
-    const int in_row = tile_columns / piece;
-#pragma unroll
-    for (int i = threadIdx.x; i < tile_rows * in_row; i += kWmmaThreads) {
-        const int row = i / in_row;
-        const int column = i % in_row * piece;
-        const bool there = first_row + row < rows && first_column + column < columns;
-        const __nv_bfloat16* source = there ? from + (first_row + row) * stride + first_column + column : from;
-        __nv_bfloat16* target = tile + row * pitch + column;
+template <bool kWide, int kRows, int kColumns, int kPitch>
+__device__ __forceinline__ void wmma_copy_tile(__nv_bfloat16* tile, const __nv_bfloat16* from, int64_t stride, int rows,
+                                               int columns) {
+    constexpr int kPiece = kWide ? 8 : 1;
+    constexpr int kInRow = kColumns / kPiece;
+    constexpr int kStep = kWmmaThreads / kInRow;  // rows that the block copies at once
+    const int row = threadIdx.x / kInRow;
+    const int column = threadIdx.x % kInRow * kPiece;
+    const __nv_bfloat16* next = from + row * stride + column;
+    __nv_bfloat16* target = tile + row * kPitch + column;
+#pragma unroll(kWide ? kRows / kStep : 4)
+    for (int i = 0; i < kRows; i += kStep) {
+        const bool there = row + i < rows && column < columns;
         if (kWide) {
-            __pipeline_memcpy_async(target, source, 16, there ? 0 : 16);
+            __pipeline_memcpy_async(target + i * kPitch, there ? next : from, 16, there ? 0 : 16);
         } else {
-            *target = there ? *source : __float2bfloat16(0.0f);
+            target[i * kPitch] = there ? *next : __float2bfloat16(0.0f);
         }
+        next += kStep * stride;
     }
 }
 
@@ -61,37 +63,43 @@ __global__ void __launch_bounds__(kWmmaThreads, kWmmaBlocks)
 
     const int64_t first_m = static_cast<int64_t>(blockIdx.y) * kWmmaM;
     const int64_t first_n = static_cast<int64_t>(blockIdx.x) * kWmmaN;
+    const int rows = static_cast<int>(M - first_m < kWmmaM ? M - first_m : kWmmaM);
+    const int columns = static_cast<int>(N - first_n < kWmmaN ? N - first_n : kWmmaN);
     const int warp = threadIdx.x / 32;
-    const int warp_m = warp / kWmmaWarpsN * kWmmaWarpSide;
-    const int warp_n = warp % kWmmaWarpsN * kWmmaWarpSide;
+    const int warp_m = warp / kWmmaWarpsN * kWmmaWarpM;
+    const int warp_n = warp % kWmmaWarpsN * kWmmaWarpN;
     const int64_t tiles = (K + kWmmaK - 1) / kWmmaK;
-    const auto copy_tiles = [&](int64_t tile) {
-        const int stage = static_cast<int>(tile % kWmmaStages);
-        wmma_copy_tile<kWide>(a_tiles + stage * kWmmaStageA, kWmmaPitchA, a, a_stride, first_m, tile * kWmmaK, M, K,
-                              kWmmaM, kWmmaK);
-        wmma_copy_tile<kWide>(b_tiles + stage * kWmmaStageB, kWmmaPitchB, b, b_stride, tile * kWmmaK, first_n, K, N,
-                              kWmmaK, kWmmaN);
-    };
-
-    for (int64_t tile = 0; tile < kWmmaStages - 1; ++tile) {
-        if (tile < tiles) {
-            copy_tiles(tile);
+    const __nv_bfloat16* a_next = a + first_m * a_stride;
+    const __nv_bfloat16* b_next = b + first_n;
+    int64_t left = K;  // k that are not copied yet
+    const auto copy_tiles = [&](int stage) {
+        if (left > 0) {
+            const int ks = static_cast<int>(left < kWmmaK ? left : kWmmaK);
+            wmma_copy_tile<kWide, kWmmaM, kWmmaK, kWmmaPitchA>(a_tiles + stage * kWmmaStageA, a_next, a_stride, rows, ks);
+            wmma_copy_tile<kWide, kWmmaK, kWmmaN, kWmmaPitchB>(b_tiles + stage * kWmmaStageB, b_next, b_stride, ks,
+                                                               columns);
+            a_next += kWmmaK;
+            b_next += kWmmaK * b_stride;
+            left -= kWmmaK;
         }
         __pipeline_commit();
+    };
+
+    for (int stage = 0; stage < kWmmaStages - 1; ++stage) {
+        copy_tiles(stage);
     }
-    WmmaSum sums[kWmmaFragments][kWmmaFragments];
+    WmmaSum sums[kWmmaDown][kWmmaAcross];
     wmma_clear(sums);
+    int stage = 0;
+    int free = kWmmaStages - 1;
     for (int64_t tile = 0; tile < tiles; ++tile) {
         __pipeline_wait_prior(kWmmaStages - 2);
         __syncthreads();  // the tile is whole, and everyone is done with the tile before it
-        if (tile + kWmmaStages - 1 < tiles) {
-            copy_tiles(tile + kWmmaStages - 1);
-        }
-        __pipeline_commit();
-
-        const int stage = static_cast<int>(tile % kWmmaStages);
+        copy_tiles(free);
         wmma_multiply<kWmmaK, kWmmaPitchA, kWmmaPitchB>(sums, a_tiles + stage * kWmmaStageA + warp_m * kWmmaPitchA,
                                                         b_tiles + stage * kWmmaStageB + warp_n);
+        stage = stage + 1 == kWmmaStages ? 0 : stage + 1;
+        free = free + 1 == kWmmaStages ? 0 : free + 1;
     }
     __syncthreads();  // no tile is read any more: its memory may hold sums
     wmma_store<kWide>(sums, reinterpret_cast<float*>(wmma_tiles) + warp * kWmmaPatch, c, first_m + warp_m,

@@ -1,4 +1,4 @@
-// What the two rungs on WMMA share: a warp's 64 x 64 elements of c, how they grow, and how they are written.
+// What the two rungs on WMMA share: a warp's part of c, how they grow, and how they are written.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,8 +8,10 @@
 #include <cstdint>
 
 constexpr int kWmmaSide = 16;
-constexpr int kWmmaWarpSide = 64;  // of the part of c that a warp owns
-constexpr int kWmmaFragments = kWmmaWarpSide / kWmmaSide;
+constexpr int kWmmaWarpM = 64;  // rows and columns of the part of c that a warp owns
+constexpr int kWmmaWarpN = 64;
+constexpr int kWmmaDown = kWmmaWarpM / kWmmaSide;  // fragments of it, one below the other
+constexpr int kWmmaAcross = kWmmaWarpN / kWmmaSide;
 constexpr int kWmmaPitchC = kWmmaSide + 4;  // floats; of the patch in which a warp turns a fragment into rows
 constexpr int kWmmaPatch = kWmmaSide * kWmmaPitchC;
 
@@ -19,11 +21,11 @@ struct alignas(16) EightBfloat16 {
     __nv_bfloat162 pairs[4];
 };
 
-__device__ __forceinline__ void wmma_clear(WmmaSum (&sums)[kWmmaFragments][kWmmaFragments]) {
+__device__ __forceinline__ void wmma_clear(WmmaSum (&sums)[kWmmaDown][kWmmaAcross]) {
 #pragma unroll
-    for (int i = 0; i < kWmmaFragments; ++i) {
+    for (int i = 0; i < kWmmaDown; ++i) {
 #pragma unroll
-        for (int j = 0; j < kWmmaFragments; ++j) {
+        for (int j = 0; j < kWmmaAcross; ++j) {
             nvcuda::wmma::fill_fragment(sums[i][j], 0.0f);
         }
     }
@@ -53,27 +55,45 @@ WMMA_LOAD_SHARED(nvcuda::wmma::matrix_b, "b")
 #undef WMMA_LOAD_SHARED
 #endif
 
-// sums += 64 rows of `a_part` times 64 columns of `b_part`, kDepth numbers deep. Both lie in shared memory, row by row.
+// The fragments of a and b for 16 k.
+struct WmmaFactors {
+    nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, kWmmaSide, kWmmaSide, kWmmaSide, __nv_bfloat16, nvcuda::wmma::row_major>
+        left[kWmmaDown];
+    nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, kWmmaSide, kWmmaSide, kWmmaSide, __nv_bfloat16, nvcuda::wmma::row_major>
+        right[kWmmaAcross];
+};
+
+template <int kPitchA, int kPitchB>
+__device__ __forceinline__ void wmma_load(WmmaFactors& factors, const __nv_bfloat16* a_part, const __nv_bfloat16* b_part,
+                                          int k) {
+#pragma unroll
+    for (int i = 0; i < kWmmaDown; ++i) {
+        wmma_load_shared<kPitchA>(factors.left[i], a_part + i * kWmmaSide * kPitchA + k);
+    }
+#pragma unroll
+    for (int j = 0; j < kWmmaAcross; ++j) {
+        wmma_load_shared<kPitchB>(factors.right[j], b_part + k * kPitchB + j * kWmmaSide);
+    }
+}
+
+// sums += the rows of `a_part` times the columns of `b_part`, kDepth numbers deep. Both lie in shared memory, row by row.
+// The fragments of the next 16 k are fetched before those of these are multiplied: the tensor cores do not wait for them.
 template <int kDepth, int kPitchA, int kPitchB>
-__device__ __forceinline__ void wmma_multiply(WmmaSum (&sums)[kWmmaFragments][kWmmaFragments],
-                                              const __nv_bfloat16* a_part, const __nv_bfloat16* b_part) {
-    using namespace nvcuda;
+__device__ __forceinline__ void wmma_multiply(WmmaSum (&sums)[kWmmaDown][kWmmaAcross], const __nv_bfloat16* a_part,
+                                              const __nv_bfloat16* b_part) {
+    WmmaFactors factors[2];
+    wmma_load<kPitchA, kPitchB>(factors[0], a_part, b_part, 0);
 #pragma unroll
     for (int k = 0; k < kDepth; k += kWmmaSide) {
-        wmma::fragment<wmma::matrix_a, kWmmaSide, kWmmaSide, kWmmaSide, __nv_bfloat16, wmma::row_major>
-            left[kWmmaFragments];
-        wmma::fragment<wmma::matrix_b, kWmmaSide, kWmmaSide, kWmmaSide, __nv_bfloat16, wmma::row_major>
-            right[kWmmaFragments];
-#pragma unroll
-        for (int i = 0; i < kWmmaFragments; ++i) {
-            wmma_load_shared<kPitchA>(left[i], a_part + i * kWmmaSide * kPitchA + k);
-            wmma_load_shared<kPitchB>(right[i], b_part + k * kPitchB + i * kWmmaSide);
+        const int now = k / kWmmaSide % 2;
+        if (k + kWmmaSide < kDepth) {
+            wmma_load<kPitchA, kPitchB>(factors[1 - now], a_part, b_part, k + kWmmaSide);
         }
 #pragma unroll
-        for (int i = 0; i < kWmmaFragments; ++i) {
+        for (int i = 0; i < kWmmaDown; ++i) {
 #pragma unroll
-            for (int j = 0; j < kWmmaFragments; ++j) {
-                wmma::mma_sync(sums[i][j], left[i], right[j], sums[i][j]);
+            for (int j = 0; j < kWmmaAcross; ++j) {
+                nvcuda::wmma::mma_sync(sums[i][j], factors[now].left[i], factors[now].right[j], sums[i][j]);
             }
         }
     }
@@ -82,15 +102,15 @@ __device__ __forceinline__ void wmma_multiply(WmmaSum (&sums)[kWmmaFragments][kW
 // Writes the sums to c[m ...][n ...], rounded. A fragment is stored as 16 rows of floats into `patch`, kWmmaPatch floats
 // of the warp's own; then a lane takes half a row of it. kWide: a row of c may be written 16 bytes at a time.
 template <bool kWide>
-__device__ __forceinline__ void wmma_store(const WmmaSum (&sums)[kWmmaFragments][kWmmaFragments], float* patch,
+__device__ __forceinline__ void wmma_store(const WmmaSum (&sums)[kWmmaDown][kWmmaAcross], float* patch,
                                            __nv_bfloat16* c, int64_t first_m, int64_t first_n, int64_t M, int64_t N,
                                            int64_t c_stride) {
     const int row = threadIdx.x % 32 / 2;
     const int column = threadIdx.x % 2 * 8;
 #pragma unroll
-    for (int i = 0; i < kWmmaFragments; ++i) {
+    for (int i = 0; i < kWmmaDown; ++i) {
 #pragma unroll
-        for (int j = 0; j < kWmmaFragments; ++j) {
+        for (int j = 0; j < kWmmaAcross; ++j) {
             nvcuda::wmma::store_matrix_sync(patch, sums[i][j], kWmmaPitchC, nvcuda::wmma::mem_row_major);
             __syncwarp();  // the whole patch is written
             const int64_t m = first_m + i * kWmmaSide + row;

@@ -93,6 +93,38 @@ inline void copy_box_to_all(void* to, const TensorMap& map, uint64_t* barrier, i
     copy_box(to, map, barrier, row, column);
 }
 
+inline void store_box(const TensorMap& map, const void* from, int row, int column) {
+    const int64_t start = static_cast<const unsigned char*>(from) - hopper_shared;
+    if (start % (map.swizzled ? 1024 : 128) != 0) {
+        __trap();
+    }
+    for (int r = 0; r < map.box_rows && row + r < map.rows; ++r) {
+        for (int i = 0; i < map.box_columns && column + i < map.columns; ++i) {
+            const int64_t at = start + (static_cast<int64_t>(r) * map.box_columns + i) * 2;
+            const_cast<__nv_bfloat16*>(map.data)[(row + r) * map.stride + column + i] =
+                *reinterpret_cast<const __nv_bfloat16*>(hopper_shared + (map.swizzled ? swizzled(at) : at));
+        }
+    }
+}
+template <int kPending>
+void store_wait() {}
+inline void shared_written() { __threadfence_block(); }
+
+// A lane shows its pairs to the others, as the instruction does between the lanes of a warp.
+inline void store_matrices(void* row, const uint32_t (&pairs)[4]) {
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t mine[4] = {};
+    for (unsigned matrix = 0; matrix < 4; ++matrix) {
+        for (unsigned part = 0; part < 4; ++part) {
+            const uint32_t found = __shfl_sync(0xffffffffu, pairs[matrix], lane % 8 * 4 + part);
+            mine[part] = lane / 8 == matrix ? found : mine[part];
+        }
+    }
+    for (int part = 0; part < 4; ++part) {
+        static_cast<uint32_t*>(row)[part] = mine[part];
+    }
+}
+
 inline cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height, cudaStream_t) {
     for (size_t row = 0; row < height; ++row) {
         cudaMemsetAsync(static_cast<char*>(to) + row * pitch, value, width);

@@ -48,8 +48,8 @@ def dequantize_matmul(x: Tensor, q: Tensor, scale: Tensor) -> Tensor:
     check_matrix("dequantize_matmul", "x", x, torch.bfloat16)
     if x.shape[1] != q.shape[1] or x.device != q.device or not x.is_contiguous() or x.data_ptr() % 16:
         raise ValueError(
-            f"dequantize_matmul multiplies a contiguous (M, {q.shape[1]}) matrix on {q.device} that begins at a multiple "
-            f"of 16 bytes; x is {tuple(x.shape)} with strides {x.stride()} on {x.device}."
+            f"dequantize_matmul multiplies a contiguous (M, {q.shape[1]}) matrix on {q.device}, at a multiple of "
+            f"16 bytes; x is {tuple(x.shape)} with strides {x.stride()} on {x.device}."
         )
     out = x.new_empty((x.shape[0], q.shape[0]))
     run_launcher(LADDER, "launch_dequantize_matmul", (x, q, scale, out), (x.shape[0], *q.shape))
@@ -62,8 +62,8 @@ def _check(kernel: str, q: Tensor, scale: Tensor) -> None:
     check_matrix(kernel, "q", q, torch.int8)
     if not q.is_contiguous() or q.shape[1] % 16 or q.data_ptr() % 16:
         raise ValueError(
-            f"{kernel} reads q 16 bytes at a time: it is contiguous, its rows have a multiple of 16 numbers, and it begins "
-            f"at a multiple of 16 bytes. q is {tuple(q.shape)} with strides {q.stride()}."
+            f"{kernel} reads q 16 bytes at a time: it is contiguous, begins at a multiple of 16 "
+            f"bytes, and its rows have a multiple of 16 numbers. q is {tuple(q.shape)} with strides {q.stride()}."
         )
     if not isinstance(scale, torch.Tensor) or scale.dtype != torch.float32:
         raise TypeError(f"{kernel} needs a float32 scale; it is {getattr(scale, 'dtype', type(scale).__name__)}.")

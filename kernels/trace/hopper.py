@@ -13,7 +13,8 @@ _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.M)
 def hopper_on_cpu(folder: Path, root_file: str = "ladder_hopper.cu") -> Path:
     """Writes a file of cuda/ with all that it includes into one source in `folder`, and returns its path.
 
-    In the place of cuda/hopper.cuh stands cuda/host/hopper.cuh, which does on a CPU what each instruction does to memory.
+    In the place of cuda/hopper.cuh stands cuda/host/hopper.cuh, which does on a CPU what each instruction does to
+    memory.
     A launcher of the result can be traced (`trace_cuda_launcher(..., source=path)`), with clusters of one block:
     replace "constexpr int kHopperCluster = 2;" by "... = 1;".
     """

@@ -79,6 +79,8 @@ ELSEWHERE = {
     "cuda/residency.cu": "tests/cuda/test_essentials.py",
     "cuda/strided.cu": "tests/cuda/test_essentials.py",
     "cuda/transposes.cu": "tests/cuda/test_essentials.py",
+    "cuda/grid_sum.cu": "tests/cuda/test_grid_sum.py",
+    "cuda/grid_sum_cooperative.cu": "tests/cuda/test_grid_sum.py",  # the host build has no barrier of a grid
     "cuda/matmul.cu": "tests/cuda/test_matmul_ladder.py",
     "cuda/matmul_wmma.cu": "tests/cuda/test_matmul_ladder.py",
     **{  # with emulated instructions
