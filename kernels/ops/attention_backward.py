@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.ops import checks
+from kernels.ops import attention_gluon_backward_launch, checks
 from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_attention, seen, steps, with_unit_columns
 from kernels.ops.library import launch, register, wrap_triton
 
@@ -239,7 +239,11 @@ def _forward(
         return dq.zero_(), dk.zero_(), dv.zero_()
     q, k, v, dout = (with_unit_columns(tensor) for tensor in (q, k, v, dout))
     lengths = None if lengths is None else lengths.contiguous()
-    _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
+    one_pass = attention_gluon_backward_launch
+    if one_pass.ENABLED and one_pass.refusal_backward(q, k, v, dout, lengths, window, scale) is None:
+        one_pass.launch_one_pass(q, k, v, out, lse, dout, dq, dk, dv, causal, scale)
+    else:
+        _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
     return dq, dk, dv
 
 

@@ -178,15 +178,33 @@ def _masked(score, upper, lower, start, WINDOW: gl.constexpr):
 
 
 @gluon.jit
+def _per_lane(x, SUM: gl.constexpr):
+    # Of each row, the maximum or the sum of what each of the four lanes that share the row holds. In pairs, and pairs
+    # of pairs, since a thread that takes one number after the other waits for every result.
+    ROWS: gl.constexpr = x.shape[0]
+    PAIRS: gl.constexpr = x.shape[1] // 8
+    x = x.reshape((ROWS, PAIRS, 4, 2))
+    x = gl.sum(x, axis=3) if SUM else gl.max(x, axis=3)
+    LEVELS: gl.constexpr = PAIRS.bit_length() - 1
+    for level in gl.static_range(LEVELS):
+        x = x.reshape((ROWS, PAIRS >> level + 1, 2, 4))
+        x = gl.sum(x, axis=2) if SUM else gl.max(x, axis=2)
+    return x.reshape((ROWS, 4))
+
+
+@gluon.jit
 def _weigh(score, maximum, total, scale):
-    # Weights of one block of keys, and the running maximum and total of each row. `keep` is what brings the sums so far
-    # to the new maximum. maximum is that of the scores before they are scaled: scale and subtraction are one FMA.
-    new_maximum = gl.maximum(maximum, gl.max(score, axis=1))
+    # Weights of one block of keys, the running maximum of each row, and the running total of each lane's part of it.
+    # `keep` is what brings the sums so far to the new maximum. maximum is that of the scores before they are scaled:
+    # scale and subtraction are one FMA.
+    highest = gl.max(_per_lane(score, False), axis=1)
+    new_maximum = gl.maximum(maximum, gl.convert_layout(highest, maximum.type.layout))
     # While a row has seen no key, -inf - -inf would be NaN and stay: subtract 0.
     base = gl.where(new_maximum == float("-inf"), 0.0, new_maximum) * scale
     weight = gl.exp2(score * scale - base[:, None])
     keep = gl.exp2(maximum * scale - base)
-    return weight, new_maximum, total * keep + gl.sum(weight, axis=1), keep
+    more = _per_lane(weight, True)
+    return weight, new_maximum, _scaled(gl.convert_layout(total, more.type.layout), keep) + more, keep
 
 
 @gluon.jit
@@ -232,7 +250,7 @@ def _consume(
         score = warpgroup_mma_wait(num_outstanding=0, deps=(score,))
         mbarrier.arrive(k_free.index(slot), count=1)
         maximum = gl.full((GROUP_ROWS,), float("-inf"), gl.float32, row_layout)
-        total = gl.zeros((GROUP_ROWS,), gl.float32, row_layout)
+        total = _per_lane(gl.zeros((GROUP_ROWS, BLOCK_N), gl.float32, score_layout), True)
         acc = gl.zeros((GROUP_ROWS, D), gl.float32, out_layout)
         score = _masked(score, upper, lower, (end - 1) * BLOCK_N, WINDOW)
         weight, maximum, total, keep = _weigh(score, maximum, total, scale)
@@ -274,6 +292,7 @@ def _consume(
         before = (step + STAGES - 1) % STAGES
         mbarrier.wait(v_there.index(before), (step - 1) // STAGES & 1)
         acc = warpgroup_mma(p, _matrix(kv_ring.index(STAGES + before)), acc, is_async=True)
+        total = gl.convert_layout(gl.sum(total, axis=1), row_layout)
         nothing = total == 0.0
         # The logarithm (base 2) of each row's sum, for the gradient, as the readable kernel keeps it.
         lse = gl.where(nothing, float("inf"), maximum * scale + gl.log2(total))

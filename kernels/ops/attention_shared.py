@@ -70,8 +70,9 @@ def plan_attention(D: int, element_bytes: int, gradient: str | None = None) -> A
     if gradient is not None:
         if block_d > 128:
             return AttentionPlan(32, 64, block_d, 8, 1)
-        block_m, block_n = (64, 128) if gradient == "keys" else (128, 64)
-        return AttentionPlan(block_m, block_n, block_d, 8, 2)
+        if gradient == "keys":
+            return AttentionPlan(64, 64, block_d, 4, 2)
+        return AttentionPlan(128, 64, block_d, 8, 3)
     if block_d > 128:
         return AttentionPlan(128, 32, block_d, 8, 2)
     return AttentionPlan(128, 64, block_d, 8 if block_d > 64 else 4, 3)

@@ -18,6 +18,7 @@ import ast
 import random
 import threading
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -132,6 +133,7 @@ class Cell:
     readers: int = 0
     leaving: int = 0
     fenced: bool = True
+    writer: object = None
 
     def about_to_change(self) -> None:
         if self.readers or self.leaving or self.copying:
@@ -146,6 +148,7 @@ class Shared:
     shape: tuple
     dtype: torch.dtype
     turned: bool = False
+    columns: tuple = (None, None)
 
     def index(self, i: int):
         if not 0 <= i < len(self.cells):
@@ -160,18 +163,27 @@ class Shared:
         assert order == (1, 0)
         return Shared(self.cells, self.shape[::-1], self.dtype, not self.turned)
 
+    def slice(self, start, length, dim):
+        assert dim == 1 and not self.turned
+        return Shared(self.cells, (self.shape[0], length), self.dtype, False, (start, start + length))
+
+    def load(self, layout):
+        return value(self.cell.data.reshape(self.shape))
+
     @property
     def cell(self) -> Cell:
         return self.cells[0]
 
     def read(self) -> torch.Tensor:
         shape = self.shape[::-1] if self.turned else self.shape
-        data = self.cell.data.reshape(shape)
+        whole = (shape[0], self.cell.data.numel() // shape[0])
+        data = self.cell.data.reshape(whole)[:, slice(*self.columns)]
         return data.t() if self.turned else data
 
     def store(self, values) -> None:
         self.cell.about_to_change()
         self.cell.data, self.cell.landed, self.cell.fenced = values.clone(), False, False
+        self.cell.writer = threading.current_thread().task
 
 
 @dataclass
@@ -236,17 +248,21 @@ class Product:
 
     def finish(self) -> None:
         a = self.a.read() if isinstance(self.a, Shared) else self.a
-        self.result = value(a.float() @ self.b.read().float()) + self.acc
+        acc = self.acc.result if isinstance(self.acc, Product) else self.acc
+        self.result = value(a.float() @ self.b.read().float()) + acc
         for cell in self.read_tiles():
             cell.readers -= 1
 
 
-def load_kernel(machine: Machine, program: int, programs: int, group_rows: int, changes: tuple = ()) -> dict:
+def load_kernel(
+    machine: Machine, program: int, programs: int, group_rows: int, changes: tuple = (), name: str = "attention_gluon"
+) -> dict:
     """The kernel's functions, as Python functions for one program of the grid.
 
-    changes: pairs of text, the first of which stands once in the kernel's file and is replaced by the second.
+    name: the file in kernels.ops. changes: pairs of text, the first of which stands once in it and is replaced by
+    the second.
     """
-    import kernels.ops.attention_gluon as module
+    module = import_module(f"kernels.ops.{name}")
 
     def allocate(dtype, shape, layout):
         if dtype is None:  # int64: barriers
@@ -264,10 +280,14 @@ def load_kernel(machine: Machine, program: int, programs: int, group_rows: int, 
         return value(torch.where(condition, value(x, torch.float32), value(y, torch.float32)))
 
     def load(pointer):
-        return int(pointer.base.reshape(-1)[int(pointer.offset)])
+        found = pointer.base.reshape(-1)[torch.as_tensor(pointer.offset).as_subclass(torch.Tensor)]
+        return value(found) if found.dim() else int(found)
 
     def store(pointer, values, mask):
         pointer.base.reshape(-1)[pointer.offset[mask]] = values[mask]
+
+    def add(pointer, values, sem):
+        pointer.base.reshape(-1).index_add_(0, torch.as_tensor(pointer.offset), torch.as_tensor(values))
 
     def init(barrier, count):
         barrier.count = barrier.pending = count
@@ -320,10 +340,11 @@ def load_kernel(machine: Machine, program: int, programs: int, group_rows: int, 
 
     def fence():
         for cell in every_cell:
-            cell.fenced = True
+            if cell.writer is machine.current:
+                cell.fenced = cell.landed = True
 
     def multiply(a, b, acc, use_acc=True, is_async=False):
-        assert is_async and isinstance(acc, Value)
+        assert is_async and isinstance(acc, (Value, Product))
         product = Product(a, b, acc if use_acc else torch.zeros(1))
         for cell in product.read_tiles():
             if not cell.landed:
@@ -366,10 +387,14 @@ def load_kernel(machine: Machine, program: int, programs: int, group_rows: int, 
         arange=lambda a, b, layout: value(torch.arange(a, b)), convert_layout=lambda x, layout: x, max=largest,
         sum=lambda x, axis: value(x.sum(axis)), exp2=lambda x: value(torch.exp2(x)),
         log2=lambda x: value(torch.log2(x)), SliceLayout=lambda *a: None, DotOperandLayout=lambda *a: None,
-        NVMMADistributedLayout=lambda *a: None, warp_specialize=specialize,
+        NVMMADistributedLayout=lambda *a: None, warp_specialize=specialize, cast=lambda x, dtype: x, atomic_add=add,
+        BlockedLayout=lambda *a: None, SwizzledSharedLayout=lambda *a: None,
+        thread_barrier=lambda: machine.current.pause(),
     )  # fmt: skip
     names = {
         "gl": gl,
+        "triton": SimpleNamespace(jit=lambda f: f),
+        "tl": SimpleNamespace(constexpr=None),
         "gluon": SimpleNamespace(jit=lambda f=None, **options: f if f else lambda g: g),
         "mbarrier": SimpleNamespace(init=init, arrive=arrive, expect=expect, wait=wait, MBarrierLayout=lambda: None),
         "tma": SimpleNamespace(
@@ -387,7 +412,7 @@ def load_kernel(machine: Machine, program: int, programs: int, group_rows: int, 
     tree = ast.parse(text)
     tree.body = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
     exec(compile(tree, module.__file__, "exec"), names)
-    names["GROUP_ROWS"] = group_rows
+    names["GROUP_ROWS"] = names["ROWS"] = group_rows
     return names
 
 
@@ -413,3 +438,26 @@ def attend(q, k, v, lengths, causal, window, scale, plan, programs, seed, group_
         kernel = load_kernel(Machine(seed + program), program, programs, group_rows, changes)
         kernel["_attention_ring"](*values, **constants)
     return out, lse
+
+
+def gradients(q, k, v, out, lse, dout, causal, scale, seed, changes=()) -> tuple:
+    """dq, dk and dv by the kernels of the backward pass: one pass over the model, and those around it interpreted."""
+    import triton
+
+    from kernels.ops import attention_gluon_backward_launch as host
+    from kernels.ops.attention_shared import steps
+
+    B, H, Sq, D = q.shape
+    rows_of, tiles = host.TILE, B * H * -(-Sq // host.TILE)
+    rows, sums = torch.full((tiles, 2, rows_of), float("nan")), torch.full((tiles, rows_of * D), float("nan"))
+    dq, dk, dv = (torch.full(each.shape, float("nan"), dtype=each.dtype) for each in (q, k, v))
+    host._attention_rows[(tiles,)](out, dout, lse, rows, sums, H, Sq, *steps(dout), D=D, BLOCK_M=rows_of)
+    values, constants = host.arguments(q, k, v, dout, dk, dv, rows, sums, causal, scale)
+    values = [Map(x) if hasattr(x, "block_shape") else Pointer(x) if isinstance(x, torch.Tensor) else x for x in values]
+    programs = k.shape[0] * k.shape[1] * triton.cdiv(k.shape[2], 2 * rows_of)
+    for program in range(programs):
+        machine = Machine(seed + program)
+        kernel = load_kernel(machine, program, programs, rows_of, changes, "attention_gluon_backward")
+        kernel["_attention_one_pass"](*values, **constants)
+    host._attention_dq_cast[(tiles,)](sums, dq, Sq, scale, D=D, BLOCK_M=rows_of)
+    return dq, dk, dv

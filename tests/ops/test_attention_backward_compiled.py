@@ -25,5 +25,5 @@ def test_products_are_asynchronous_and_next_to_nothing_is_spilled():
     for name, fact in facts.items():
         assert fact["wgmma"] and not fact["mma"], name
         assert fact["shared_bytes"] <= shared_limit_bytes(90), name
-        # Ten numbers of a thread at most. With scores as queries by keys it is 122 in the kernel of the keys.
-        assert fact["stack_bytes"] <= 40, f"{name}: {fact['stack_bytes']} bytes lie in local memory"
+        # 14 numbers of a thread at most. With scores as queries by keys it is 122 in the kernel of the keys.
+        assert fact["stack_bytes"] <= 56, f"{name}: {fact['stack_bytes']} bytes lie in local memory"

@@ -29,11 +29,11 @@ pytestmark = pytest.mark.triton
 ROWS = 4  # queries of a consumer in the model, in the place of 64
 
 PLANS = {
-    "each": RingPlan(block_n=4),
-    "pingpong": RingPlan(block_n=8, pingpong=True),
+    "each": RingPlan(block_n=8),
+    "pingpong": RingPlan(block_n=16, pingpong=True),
     "persistent": RingPlan(block_n=8, slots=2, stages=3, schedule="planned"),
-    "everything": RingPlan(groups=3, block_n=4, slots=2, section=2, schedule="planned", pingpong=True),
-    "strided": RingPlan(block_n=4, section=3, schedule="strided", pingpong=True),
+    "everything": RingPlan(groups=3, block_n=8, slots=2, section=2, schedule="planned", pingpong=True),
+    "strided": RingPlan(block_n=8, section=3, schedule="strided", pingpong=True),
 }
 
 
@@ -224,8 +224,8 @@ def test_what_it_does_not_take_goes_to_the_readable_kernel(monkeypatch, device):
 
 
 COMPILED = {
-    "heads of 128": {"D": 128, "dtype": "bfloat16", "plan": dataclasses.asdict(plan_ring(128)), "causal": True},
-    "heads of 64": {"D": 64, "dtype": "float16", "plan": dataclasses.asdict(plan_ring(64)), "causal": True,
+    "heads of 128": {"D": 128, "dtype": "bfloat16", "plan": dataclasses.asdict(plan_ring(128, True)), "causal": True},
+    "heads of 64": {"D": 64, "dtype": "float16", "plan": dataclasses.asdict(plan_ring(64, True)), "causal": True,
                     "window": 300, "ragged": True},
     "three consumers": {"D": 64, "dtype": "bfloat16", "plan": {"groups": 3, "block_n": 64, "pingpong": True}},
 }  # fmt: skip
@@ -321,8 +321,12 @@ def test_values_and_gradients(shape, dtype, options, ragged, ring, poisoned):
 @pytest.mark.parametrize("shape", RUN)
 def test_values_by_every_plan(shape, options, name, ring, monkeypatch, poisoned):
     D = shape[-1]
-    plan = plan_ring(D) if name == "default" else dataclasses.replace(PLANS[name], block_n=64, stages=2)
-    monkeypatch.setattr(host, "plan_ring", lambda D: plan)
+    plan = (
+        plan_ring(D, options.get("causal", False))
+        if name == "default"
+        else dataclasses.replace(PLANS[name], block_n=64, stages=2)
+    )
+    monkeypatch.setattr(host, "plan_ring", lambda D, causal: plan)
     q, k, v = OP.inputs(shape, "bfloat16", "cuda", seed=3, padding=8)
     lengths = torch.full((shape[0],), shape[4] - shape[4] // 3, dtype=torch.int32, device="cuda")
     rtol, atol = OP.tolerance("bfloat16", shape)

@@ -1,0 +1,152 @@
+"""Attention's one-pass backward kernel: on a GPU by its values; without one, as Python over a model of the machine."""
+
+import pytest
+import torch
+
+from kernels.ops import attention_gluon_backward_launch as host
+from kernels.ops.attention import OP, attention, reference, visible_keys
+from kernels.ops.attention_shared import LOG2_E
+from tests.ops import gluon_model, test_attention
+from tests.ops.gluon_model import Broken
+
+pytestmark = pytest.mark.triton
+
+
+def modelled(shape, causal, seed, changes=(), low=False):
+    """The kernel over the model against gradients of the reference in float64. low: every score is near -190."""
+    q, k, v = OP.inputs(shape, "float16", "cpu", seed, padding=8)
+    q = q * 0.5
+    if low:
+        q[..., 0], k[..., 0] = 16.0, -40.0
+    scale = 0.3
+    precise = [t.double().requires_grad_() for t in (q, k, v)]
+    expected = reference(*precise, None, causal, 0, scale)
+    dout = torch.randn(expected.shape, generator=torch.Generator().manual_seed(seed)).half()
+    expected.backward(dout.double())
+    group = shape[1] // shape[2]
+    score = scale * q.double() @ k.double().repeat_interleave(group, 1).transpose(-1, -2)
+    seen = visible_keys(shape[0], shape[3], shape[4], None, causal, 0, torch.device("cpu"))[:, None]
+    lse = (torch.logsumexp(score.masked_fill(~seen, float("-inf")), -1) * LOG2_E).float()
+    lse = torch.where(seen.any(-1), lse, float("inf"))
+    found = gluon_model.gradients(q, k, v, expected.detach().half(), lse, dout, causal, scale, seed, changes)
+    rtol, atol = OP.gradient_tolerance("float16", shape)
+    for mine, theirs in zip(found, precise, strict=True):
+        torch.testing.assert_close(mine.double(), theirs.grad, rtol=rtol, atol=atol)
+
+
+SHAPES = ((1, 2, 1, 200, 200, 16), (2, 2, 2, 65, 130, 16), (1, 1, 1, 150, 70, 16), (1, 1, 1, 1, 129, 16))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["all keys", "causal"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_kernel_is_right_in_any_order_of_events(shape, causal):
+    for seed in (1, 2, 3):
+        modelled(shape, causal, seed)
+
+
+BREAKS = {
+    "a product does not wait for dout": ("        mbarrier.wait(o_there.index(slot), phase)\n", ""),
+    "queries are handed back before they are read": (
+        "        dk, dq, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, dq, s))\n"
+        "        mbarrier.arrive(q_free.index(slot), count=1)",
+        "        mbarrier.arrive(q_free.index(slot), count=1)\n"
+        "        dk, dq, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, dq, s))",
+    ),
+    "dout is never handed back": ("        mbarrier.arrive(o_free.index(slot), count=1)\n", ""),
+    "one arrival hands a buffer back": (
+        "q_free = _barriers(STAGES, 1), _barriers(STAGES, 2)",
+        "q_free = _barriers(STAGES, 1), _barriers(STAGES, 1)",
+    ),
+    "consumers do not meet": ("        mbarrier.wait(ds_there.index(turn), i // 2 & 1)\n", ""),
+    "one buffer of dscore": ("turn = i % 2", "turn = i % 1"),
+    "dscore is multiplied without a fence": (
+        ".store(dscore)\n        fence_async_shared()\n",
+        ".store(dscore)\n",
+    ),
+    "rows of the tile before": ("        mbarrier.wait(r_there.index(slot), phase)\n", ""),
+    "dweight is used too early": (
+        "dweight = warpgroup_mma_wait(num_outstanding=1",
+        "dweight = warpgroup_mma_wait(num_outstanding=2",
+    ),
+    "the same half twice": (".slice(GROUP * HALF, HALF, 1)", ".slice(0, HALF, 1)"),
+    "the next query head begins a tile late": ("    if block == first:", "    if block == first + 1:"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_model_sees_what_is_broken(name):
+    with pytest.raises((Broken, AssertionError, IndexError)):
+        for seed in range(8):
+            modelled((1, 2, 1, 300, 300, 16), True, seed, (BREAKS[name],))
+
+
+def test_keys_behind_the_last_one_have_no_weight_however_low_the_scores():
+    modelled((1, 1, 1, 70, 100, 16), False, 1, low=True)
+    with pytest.raises(AssertionError):
+        change = ("gl.where(n < Sk, weight, 0.0)", "weight")
+        modelled((1, 1, 1, 70, 100, 16), False, 1, (change,), low=True)
+
+
+@pytest.fixture
+def one_pass(monkeypatch):
+    """Gradients of attention by the one-pass kernel, wherever it can; skips where it cannot run."""
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs a GPU of compute capability 9.0: no other runs the kernel, and nothing interprets it")
+    monkeypatch.setattr(host, "ENABLED", True)
+    taken = []
+    launch = host.launch_one_pass
+    monkeypatch.setattr(host, "launch_one_pass", lambda *arguments: (taken.append(1), launch(*arguments)))
+    return taken
+
+
+RUN = [
+    pytest.param(shape, id="x".join(map(str, shape)))
+    for shape in (
+        (1, 1, 1, 128, 128, 128),
+        (2, 4, 2, 5, 70, 128),
+        (1, 2, 1, 300, 129, 128),
+        (2, 2, 2, 1, 1000, 128),
+        (1, 3, 1, 700, 700, 128),
+    )
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True], ids=["all keys", "causal"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", RUN)
+def test_gradients(shape, dtype, causal, one_pass, poisoned):
+    inputs = [t.requires_grad_() for t in OP.inputs(shape, dtype, "cuda", seed=4, padding=8)]
+    out = attention(*inputs, causal=causal)
+    dout = torch.randn_like(out)
+    out.backward(dout)
+    assert one_pass
+    precise = [t.detach().double().requires_grad_() for t in inputs]
+    expected = reference(*precise, causal=causal)
+    expected.backward(dout.double())
+    found = out.detach(), expected.detach(), [t.grad for t in inputs], [t.grad for t in precise]
+    test_attention.assert_right(shape, dtype, found)
+
+
+@pytest.mark.gpu
+def test_who_asks_for_one_order_gets_the_two_passes(one_pass):
+    inputs = [t.requires_grad_() for t in OP.inputs((1, 2, 1, 300, 300, 128), "bfloat16", "cuda", seed=5, padding=8)]
+    torch.use_deterministic_algorithms(True)
+    try:
+        once = torch.autograd.grad(attention(*inputs, causal=True).sum(), inputs)
+        again = torch.autograd.grad(attention(*inputs, causal=True).sum(), inputs)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert not one_pass and all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+
+
+def test_what_it_does_not_take_and_says_so():
+    q = torch.empty(2, 4, 8, 128, dtype=torch.float16)
+    assert "head size 64" in host.refusal_backward(*(q[..., :64],) * 4, None, 0, 1.0)
+    assert "a window" in host.refusal_backward(q, q, q, q, None, 5, 1.0)
+    assert "lengths" in host.refusal_backward(q, q, q, q, torch.tensor([3, 4]), 0, 1.0)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert "in any order" in host.refusal_backward(q, q, q, q, None, 0, 1.0)
+    finally:
+        torch.use_deterministic_algorithms(False)
