@@ -19,6 +19,7 @@ import triton.language as tl
 from kernels.ops import checks, op
 
 BLOCK_SIZE, NUM_WARPS = 1024, 4  # 8 elements a thread: two 16-byte loads of each float32 input
+LONG = 1 << 20  # elements from which on a ragged end is kept apart
 MAX_BLOCK_SIZE = 65536
 
 
@@ -40,10 +41,26 @@ def _add(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def _add_long(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    # For an n that is no multiple of 16. In _add the mask could then end anywhere within a 16-byte
+    # access, so the compiler has to load element by element. Here all blocks but the last need none.
+    start = tl.program_id(0).to(tl.int64) * BLOCK_SIZE
+    offsets = start + tl.arange(0, BLOCK_SIZE)
+    if start + BLOCK_SIZE <= n:
+        total = tl.load(x_ptr + offsets).to(tl.float32) + tl.load(y_ptr + offsets).to(tl.float32)
+        tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty))
+    else:
+        mask = offsets < n
+        total = tl.load(x_ptr + offsets, mask=mask).to(tl.float32) + tl.load(y_ptr + offsets, mask=mask).to(tl.float32)
+        tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty), mask=mask)
+
+
 def _launch(x, y, out, block_size=BLOCK_SIZE, num_warps=NUM_WARPS):
     if n := x.numel():
+        kernel = _add_long if n % 16 and n >= LONG else _add
         with torch.cuda.device_of(x):  # the tensor's GPU, which need not be the current one
-            _add[(triton.cdiv(n, block_size),)](x, y, out, n, BLOCK_SIZE=block_size, num_warps=num_warps)
+            kernel[(triton.cdiv(n, block_size),)](x, y, out, n, BLOCK_SIZE=block_size, num_warps=num_warps)
 
 
 def launch_add(

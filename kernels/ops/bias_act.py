@@ -22,6 +22,7 @@ from kernels.ops import checks, op
 from kernels.ops.bias_act_backward import bias_act_backward, doubled_argument, require_bias
 from kernels.ops.bias_act_backward import forward_inputs as inputs
 from kernels.ops.bias_act_backward import tolerance as backward_tolerance
+from kernels.ops.early import begin_early, starts_early
 from kernels.ops.library import direct, launch, register, wrap_triton
 
 TILE = 4096  # elements of one program
@@ -53,20 +54,26 @@ def _bias_act(
     tl.store(out_ptr + m * N + n, (out * scale).to(out_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def _bias_act_early(
+    x_ptr, bias_ptr, out_ptr, M, N, x_stride_m, x_stride_n, bias_stride, scale, GELU: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    begin_early()
+    _bias_act(x_ptr, bias_ptr, out_ptr, M, N, x_stride_m, x_stride_n, bias_stride, scale, GELU, BLOCK_M, BLOCK_N)
+
+
 def _launch(x, bias, out, activation, scale, block_m=None, block_n=None, num_warps=None):
     """Rows of x (M, N) to out, a tile a program; tiles of 256 to 1024 columns all run at the speed of a copy."""
     M, N = x.shape
     columns = block_n or min(triton.next_power_of_2(N), MAX_COLUMNS)
     rows = block_m or max(1, TILE // columns)
-    launch(
-        wrap_triton(_bias_act),
-        (triton.cdiv(M, rows) * triton.cdiv(N, columns),),
-        (x, bias, out, M, N, *x.stride(), bias.stride(0), scale),
-        GELU=activation == "gelu",
-        BLOCK_M=rows,
-        BLOCK_N=columns,
-        num_warps=num_warps or 8,
-    )
+    tile = {"GELU": activation == "gelu", "BLOCK_M": rows, "BLOCK_N": columns, "num_warps": num_warps or 8}
+    kernel = wrap_triton(_bias_act)
+    if starts_early(kernel, x.device):
+        kernel, tile["launch_pdl"] = _bias_act_early, True
+    grid = (triton.cdiv(M, rows) * triton.cdiv(N, columns),)
+    launch(kernel, grid, (x, bias, out, M, N, *x.stride(), bias.stride(0), scale), **tile)
 
 
 def _require(x: torch.Tensor, bias: torch.Tensor, activation: str) -> None:

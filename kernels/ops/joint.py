@@ -7,19 +7,16 @@ publishes what it found, is counted, and waits until all parts were counted.
 This needs a GPU. Triton's interpreter runs programs one after the other, where the first would wait for ever.
 
 The counters have to be zero first, and a kernel of its own for that costs a short launch a tenth of its time. Where
-`starts_early` says so, the launch overlaps with it (programmatic dependent launch, compute capability 9.0): programs
-start at once, read their part, and wait for the zeros only before they count. There is no order of arrival yet when
+launches may begin early (`kernels.ops.early`), this one overlaps with it: programs start at once, read their part, and
+wait for the zeros only before they count. There is no order of arrival yet when
 they choose their part, so it is the program's number: a GPU starts programs in the order of their numbers. CUDA does
 not promise that, though single-pass scans, which look back at their neighbours, rely on it too.
 """
-
-import functools
 
 import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents
-from triton.runtime.jit import JITFunction
 
 from kernels.ops.library import launch, wrap_triton
 
@@ -31,16 +28,6 @@ def _clear(counters_ptr, count, BLOCK: tl.constexpr):
     gdc_launch_dependents()  # what is launched next may start
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(counters_ptr + i, tl.zeros([BLOCK], tl.int32), mask=i < count)
-
-
-@functools.cache
-def _has_early_starts(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
-
-
-def starts_early(kernel: object, device: torch.device) -> bool:
-    """Whether a launch of `kernel` may overlap with the one that clears its counters; not while torch traces it."""
-    return isinstance(kernel, JITFunction) and _has_early_starts(device)
 
 
 def counters(count: int, device: torch.device, early: bool) -> torch.Tensor:

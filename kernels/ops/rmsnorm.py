@@ -27,7 +27,8 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_wait
 
 from kernels.ops import checks, op
-from kernels.ops.joint import add_up, arrive, counters, publish, starts_early, wait
+from kernels.ops.early import begin_early, starts_early
+from kernels.ops.joint import add_up, arrive, counters, publish, wait
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.rmsnorm_backward import rmsnorm_backward
 from kernels.ops.rmsnorm_backward import tolerance as backward_tolerance
@@ -93,6 +94,18 @@ def _rmsnorm_rows(
     root = tl.rsqrt(tl.sum(z * z, axis=1, keep_dims=True) / N + eps)
     _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, True, M, N,
            HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
+
+
+@triton.jit
+def _rmsnorm_rows_early(
+    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, M, N, x_stride_m, x_stride_n, residual_stride_m,
+    residual_stride_n, weight_stride, eps, HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr,
+    KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    begin_early()
+    _rmsnorm_rows(x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, M, N, x_stride_m, x_stride_n,
+                  residual_stride_m, residual_stride_n, weight_stride, eps,
+                  HAS_RESIDUAL, HAS_WEIGHT, KEEP_SUM, KEEP_ROOT, BLOCK_M, BLOCK_N)  # fmt: skip
 
 
 @triton.jit
@@ -201,7 +214,10 @@ def _launch(x, residual, weight, out, eps, total=None, root=None, path=None, blo
     groups, parts = triton.cdiv(M, plan.block_m), plan.parts
     if plan.path == "block":
         arguments = (*tensors, M, N, *steps, eps)
-        launch(wrap_triton(_rmsnorm_rows), (groups,), arguments, **read, **flags, **tile)
+        kernel = wrap_triton(_rmsnorm_rows)
+        if starts_early(kernel, x.device):
+            kernel, tile["launch_pdl"] = _rmsnorm_rows_early, True
+        launch(kernel, (groups,), arguments, **read, **flags, **tile)
         return
     grid, all_parts = (groups * parts,), {"ALL_PARTS": triton.next_power_of_2(parts)}
     state = torch.empty((M, parts), dtype=torch.float32, device=x.device)

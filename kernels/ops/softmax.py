@@ -19,12 +19,15 @@ from collections.abc import Callable
 import torch
 import triton
 import triton.language as tl
+from triton.runtime.jit import JITFunction
 
 from kernels.ops import checks, op
 from kernels.ops import softmax_backward as backward_module
+from kernels.ops.early import begin_early, starts_early
 from kernels.ops.library import MAX_READY, PLAIN_TYPES, direct, launch, register, wrap_triton
 from kernels.ops.row_plan import MAX_BLOCK as MAX_BLOCK
-from kernels.ops.row_plan import plan_for, require_choice
+from kernels.ops.row_plan import plan_for, require_choice, sm_count
+from kernels.ops.softmax_ahead import _softmax_ahead, tile_ahead
 from kernels.ops.softmax_backward import softmax_backward
 from kernels.ops.softmax_parts import FIRST_WORD, _softmax_finish, _softmax_joint, _softmax_parts, _softmax_words
 
@@ -60,6 +63,14 @@ def _softmax_rows(
     # computes exp.
     scale = 1.0 / tl.sum(numerator, axis=1, keep_dims=True)
     tl.store(out_ptr + m * out_stride_m + n, (numerator * scale).to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _softmax_rows_early(
+    x_ptr, out_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    begin_early()
+    _softmax_rows(x_ptr, out_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, BLOCK_M, BLOCK_N)
 
 
 @triton.jit
@@ -116,7 +127,10 @@ def _launch(x, out, path=None, block=None, num_warps=None):
     strides = (*x.stride(), out.stride(0))
     groups = triton.cdiv(M, plan.block_m)
     if plan.path == "block":
-        return launch(wrap_triton(_softmax_rows), (groups,), (x, out, M, N, *strides), **tile)
+        kernel = wrap_triton(_softmax_rows)
+        if starts_early(kernel, x.device):
+            kernel, tile["launch_pdl"] = _softmax_rows_early, True
+        return launch(kernel, (groups,), (x, out, M, N, *strides), **tile)
     if plan.path == "twice":
         del tile["BLOCK_M"]
         return launch(wrap_triton(_softmax_twice), (M,), (x, out, N, *strides), **tile)
@@ -126,6 +140,13 @@ def _launch(x, out, path=None, block=None, num_warps=None):
     parts, grid = plan.parts, (groups * plan.parts,)
     all_parts = triton.next_power_of_2(parts)
     if plan.path == "joint" and plan.block_m == 1:
+        kernel = wrap_triton(_softmax_ahead)
+        chosen = block is None and num_warps is None and isinstance(kernel, JITFunction)
+        if chosen and (ahead := tile_ahead(x, out, sm_count(x.device))):
+            parts, programs, constants = ahead
+            words = torch.zeros(FIRST_WORD + M * parts, dtype=torch.int64, device=x.device)
+            launch(kernel, (programs,), (x, out, words, M, N, x.stride(0), out.stride(0), parts), **constants)
+            return None
         del tile["BLOCK_M"]
         words = torch.zeros(FIRST_WORD + M * parts, dtype=torch.int64, device=x.device)
         arguments = (x, out, words, N, *strides, parts)

@@ -18,8 +18,10 @@ import triton
 import triton.language as tl
 
 from kernels.ops import checks, op
+from kernels.ops.early import begin_early, starts_early
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.row_plan import plan_for, require_choice
+from kernels.ops.softmax_parts import FIRST_WORD, _all_words
 
 HELD = 2  # y and dy stay in a program's registers until the sum is known
 PATHS = ("block", "joint", "split")
@@ -116,6 +118,43 @@ def _softmax_backward_joint(
     tl.store(dx_ptr + m * dx_stride_m + n, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def _softmax_backward_words(
+    y_ptr, dy_ptr, dx_ptr, words_ptr, N, y_stride_m, y_stride_n, dy_stride_m, dy_stride_n, dx_stride_m, parts,
+    ALL_PARTS: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    # A part of a single row, whose sum travels in one word, as in `_softmax_words`: the upper half
+    # is the sum, the lower half says that it is there.
+    arrival = tl.atomic_add(words_ptr, 1, sem="relaxed").to(tl.int32)
+    m = (arrival // parts).to(tl.int64)
+    part = (arrival % parts).to(tl.int64)
+    first = part * BLOCK_N
+    lanes = tl.arange(0, BLOCK_N)
+    mask = lanes < tl.minimum(N - first, BLOCK_N).to(tl.int32)
+    n = lanes.to(tl.int64)
+    y_part = y_ptr + m * y_stride_m + first * y_stride_n
+    dy_part = dy_ptr + m * dy_stride_m + first * dy_stride_n
+    y = tl.load(y_part + n * y_stride_n, mask=mask, other=0.0).to(tl.float32)
+    dy = tl.load(dy_part + n * dy_stride_n, mask=mask, other=0.0).to(tl.float32)
+    row_words = words_ptr + 16 + m * parts
+    word = tl.sum(y * dy, axis=0).to(tl.int32, bitcast=True).to(tl.int64) << 32
+    tl.atomic_xchg(row_words + part, word | 1, sem="relaxed")
+    found = _all_words(row_words, parts, ALL_PARTS)
+    sums = (found >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+    total = tl.sum(tl.where(tl.arange(0, ALL_PARTS) < parts, sums, 0.0), axis=0)
+    tl.store(dx_ptr + m * dx_stride_m + first + lanes, (y * (dy - total)).to(dx_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _softmax_backward_rows_early(
+    y_ptr, dy_ptr, dx_ptr, M, N, y_stride_m, y_stride_n, dy_stride_m, dy_stride_n, dx_stride_m,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    begin_early()
+    _softmax_backward_rows(y_ptr, dy_ptr, dx_ptr, M, N, y_stride_m, y_stride_n, dy_stride_m, dy_stride_n, dx_stride_m,
+                           BLOCK_M, BLOCK_N)  # fmt: skip
+
+
 def _launch(y, dy, dx, path=None, block=None, num_warps=None):
     M, N = y.shape
     plan = plan_for(y, path, block, num_warps, HELD)
@@ -123,9 +162,18 @@ def _launch(y, dy, dx, path=None, block=None, num_warps=None):
     groups, parts = triton.cdiv(M, plan.block_m), plan.parts
     strides = (*y.stride(), *dy.stride())
     if plan.path == "block":
-        launch(wrap_triton(_softmax_backward_rows), (groups,), (y, dy, dx, M, N, *strides, dx.stride(0)), **tile)
+        kernel = wrap_triton(_softmax_backward_rows)
+        if starts_early(kernel, y.device):
+            kernel, tile["launch_pdl"] = _softmax_backward_rows_early, True
+        launch(kernel, (groups,), (y, dy, dx, M, N, *strides, dx.stride(0)), **tile)
         return
     grid, all_parts = (groups * parts,), triton.next_power_of_2(parts)
+    if plan.path == "joint" and plan.block_m == 1:
+        del tile["BLOCK_M"]
+        words = torch.zeros(FIRST_WORD + M * parts, dtype=torch.int64, device=y.device)
+        arguments = (y, dy, dx, words, N, *strides, dx.stride(0), parts)
+        launch(wrap_triton(_softmax_backward_words), grid, arguments, ALL_PARTS=all_parts, **tile)
+        return
     state = torch.empty((M, parts), dtype=torch.float32, device=y.device)
     if plan.path == "joint":
         arrived = torch.zeros(1 + groups, dtype=torch.int32, device=y.device)
