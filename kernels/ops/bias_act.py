@@ -25,8 +25,7 @@ from kernels.ops.bias_act_backward import tolerance as backward_tolerance
 from kernels.ops.early import begin_early, starts_early
 from kernels.ops.library import direct, launch, register, wrap_triton
 
-TILE = 4096  # elements of one program
-MAX_COLUMNS = 1024  # of one program
+TILE_BYTES = 4096  # of x in one program; so many of one row too
 
 
 def reference(x: torch.Tensor, bias: torch.Tensor, activation: str = "relu", scale: float = 1.0) -> torch.Tensor:
@@ -64,11 +63,13 @@ def _bias_act_early(
 
 
 def _launch(x, bias, out, activation, scale, block_m=None, block_n=None, num_warps=None):
-    """Rows of x (M, N) to out, a tile a program; tiles of 256 to 1024 columns all run at the speed of a copy."""
+    """Rows of x (M, N) to out, a tile a program, 16 bytes of it in each thread."""
     M, N = x.shape
-    columns = block_n or min(triton.next_power_of_2(N), MAX_COLUMNS)
-    rows = block_m or max(1, TILE // columns)
-    tile = {"GELU": activation == "gelu", "BLOCK_M": rows, "BLOCK_N": columns, "num_warps": num_warps or 8}
+    elements = TILE_BYTES // x.element_size()
+    columns = block_n or min(triton.next_power_of_2(N), elements)
+    rows = block_m or max(1, elements // columns)
+    warps = num_warps or 8
+    tile = {"GELU": activation == "gelu", "BLOCK_M": rows, "BLOCK_N": columns, "num_warps": warps}
     kernel = wrap_triton(_bias_act)
     if starts_early(kernel, x.device):
         kernel, tile["launch_pdl"] = _bias_act_early, True

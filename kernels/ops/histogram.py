@@ -100,7 +100,7 @@ def plan_histogram(
     steps = triton.cdiv(n, block)
     if path == "plain":
         return HistogramPlan(path, block, steps, num_warps or 8)
-    return HistogramPlan(path, block, min(programs or 8 * multiprocessors, steps), num_warps or 8)
+    return HistogramPlan(path, block, min(programs or 16 * multiprocessors, steps), num_warps or 4)
 
 
 def _launch(x, out, path=None, block=None, programs=None, num_warps=None):

@@ -184,7 +184,8 @@ def plan_rmsnorm(
 
     Two tensors are read, so a row is never walked twice by one program: a row that fits is one block, in float32 too.
     Rows of 1024 columns come in pairs. A program of up to NARROW_TILE elements has 4 warps; a larger one has 16, and so
-    8 elements in a thread at 4096 columns: one 16-byte load of each tensor in bfloat16. Beyond 16384 elements, 32.
+    8 elements in a thread at 4096 columns: one 16-byte load of each tensor in bfloat16. Beyond 16384 elements of two
+    bytes, 32.
     Parts of a joint row are as wide as for a gradient, JOINT_PART while all of them run at once, with 8 warps: several
     programs share a multiprocessor, and some read while others wait.
     """
@@ -198,7 +199,9 @@ def plan_rmsnorm(
         rows = max(rows, NARROW_TILE // plan.block_n)
     tile = rows * plan.block_n
     warps = 4 if tile <= NARROW_TILE else 8 if plan.path == "joint" and tile <= JOINT_PART else 16
-    warps = num_warps or (warps if tile <= 16384 else 32)
+    if tile > 16384 and x.element_size() == 2:
+        warps = 32
+    warps = num_warps or warps
     return dataclasses.replace(plan, block_m=rows, num_warps=warps)
 
 

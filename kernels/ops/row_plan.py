@@ -45,7 +45,7 @@ from kernels.ops.op import MAX_WARPS
 
 MAX_BLOCK = 32768  # columns of a program's tile
 NARROW = 1024  # columns that one program holds beside nothing else; also elements of a tile of several rows
-CHUNK_BYTES = {2: 16384, 4: 65536}  # that a loop takes of a row at a time, by the size of an element
+CHUNK_BYTES = {2: 32768, 4: 65536}  # that a loop takes of a row at a time, by the size of an element
 TWICE = 64  # elements in each thread of a row that is read twice, at most
 LOOP_BYTES = 64  # of the row in each thread: four 16-byte loads on the way
 HELD = 16  # elements in each thread of a block, over all tensors that it holds

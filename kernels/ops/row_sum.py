@@ -21,7 +21,6 @@ import triton
 import triton.language as tl
 
 from kernels.ops import checks, op
-from kernels.ops.early import begin_early, starts_early
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.row_plan import plan_for, require_choice
 
@@ -66,16 +65,6 @@ def _row_sum(
             tl.store(out_ptr + m, total.to(out_ptr.dtype.element_ty), mask=m < M)
 
 
-@triton.jit
-def _row_sum_early(
-    x_ptr, out_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n, parts, part_n,
-    ALL_PARTS: tl.constexpr, ONE_STEP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    begin_early()
-    _row_sum(x_ptr, out_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n, parts, part_n,
-             ALL_PARTS, ONE_STEP, BLOCK_M, BLOCK_N)  # fmt: skip
-
-
 def _launch(x, out, path=None, block=None, num_warps=None):
     M, N = x.shape
     plan = plan_for(x, path, block, num_warps, HELD)
@@ -88,10 +77,7 @@ def _launch(x, out, path=None, block=None, num_warps=None):
     part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
     arguments = (x, out, state, arrived, M, N, *x.stride(), parts, part_n)
     tile |= {"ALL_PARTS": triton.next_power_of_2(parts), "ONE_STEP": part_n == plan.block_n}
-    kernel = wrap_triton(_row_sum)
-    if starts_early(kernel, x.device):
-        kernel, tile["launch_pdl"] = _row_sum_early, True
-    launch(kernel, (groups * parts,), arguments, **tile)
+    launch(wrap_triton(_row_sum), (groups * parts,), arguments, **tile)
 
 
 def launch_row_sum(

@@ -12,14 +12,28 @@ Two bfloat16 elements are held as they were read, in one 32-bit register, and th
 behind the wait: the registers that two parts would need otherwise are what limits the programs under way.
 """
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
 
-from kernels.ops.softmax_parts import FIRST_WORD, _all_words, _word
+from kernels.ops.softmax_parts import FIRST_WORD, _all_words, _scaled, _word
 
-PROGRAMS = 4  # a multiprocessor, of the tiles below, in 64 or 128 registers a thread
-TILES = {4: (4096, 8, 64), 2: (8192, 4, 128)}  # columns, warps and registers, by the size of an element
+
+
+class Tile(NamedTuple):
+    """Columns of a part, its warps, registers of a thread, and how many programs a multiprocessor holds of it."""
+
+    columns: int
+    warps: int
+    registers: int
+    programs: int
+
+
+# By the size of an element, and whether there are fewer rows than multiprocessors. Many bfloat16 rows are faster in
+# `_softmax_words`, whose programs come and go: measured on an H200.
+TILES = {(4, True): Tile(8192, 16, 64, 2), (4, False): Tile(4096, 8, 64, 4), (2, True): Tile(8192, 4, 128, 4)}
 LEAST_PARTS = 4  # for each program: fewer, and there is too little to be ahead of
 NOTHING = tl.constexpr(-8323200)  # two bfloat16 -inf in one register
 
@@ -93,7 +107,7 @@ def _softmax_ahead(
         totals = tl.where(each < parts, found.to(tl.int32).to(tl.float32, bitcast=True), 0.0)
         row_maximum = tl.max(maxima, axis=0)
         row_shift = tl.where(row_maximum == float("-inf"), 0.0, row_maximum)
-        scale = 1.0 / tl.sum(totals * tl.exp(maxima - row_shift), axis=0)
+        scale = 1.0 / tl.sum(_scaled(totals, maxima - row_shift, each < parts), axis=0)
         out_part = out_ptr + row.to(tl.int64) * out_stride_m + first
         if PAIRS:
             pairs = tl.arange(0, BLOCK_N // 2)
@@ -119,15 +133,16 @@ def tile_ahead(x: torch.Tensor, out: torch.Tensor, sm_count: int) -> tuple[int, 
     read. N is below 2**30.
     """
     M, N = x.shape
-    block, warps, registers = TILES[x.element_size()]
-    parts = triton.cdiv(N, block)
-    programs = PROGRAMS * sm_count
-    if x.dtype == torch.float16 or x.stride(1) != 1 or parts > sm_count or not parts * M >= LEAST_PARTS * programs:
+    tile = TILES.get((x.element_size(), sm_count > M))
+    if tile is None or x.dtype == torch.float16 or x.stride(1) != 1:
+        return None
+    parts, programs = triton.cdiv(N, tile.columns), tile.programs * sm_count
+    if parts > sm_count or LEAST_PARTS * programs > parts * M:
         return None
     pairs = x.dtype == torch.bfloat16
     starts = (x.data_ptr() // 2, out.data_ptr() // 2, x.stride(0), out.stride(0), N)
     if N >= 1 << 30 or M * parts >= 1 << 30 or (pairs and any(start % 2 for start in starts)):
         return None
-    constants = {"ALL_PARTS": triton.next_power_of_2(parts), "BLOCK_N": block, "PAIRS": pairs}
-    options = {"num_warps": warps, "maxnreg": registers, "launch_cooperative_grid": True}
+    constants = {"ALL_PARTS": triton.next_power_of_2(parts), "BLOCK_N": tile.columns, "PAIRS": pairs}
+    options = {"num_warps": tile.warps, "maxnreg": tile.registers, "launch_cooperative_grid": True}
     return parts, programs, constants | options

@@ -70,7 +70,7 @@ def _softmax_words(
     totals = tl.where(each < parts, found.to(tl.int32).to(tl.float32, bitcast=True), 0.0)
     row_maximum = tl.max(maxima, axis=0)
     row_shift = tl.where(row_maximum == float("-inf"), 0.0, row_maximum)
-    row_total = tl.sum(totals * tl.exp(maxima - row_shift), axis=0)
+    row_total = tl.sum(_scaled(totals, maxima - row_shift, each < parts), axis=0)
     weights = numerator * (tl.exp(shift - row_shift) / row_total)
     tl.store(out_ptr + m * out_stride_m + first + lanes, weights.to(out_ptr.dtype.element_ty), mask=mask)
 
@@ -104,7 +104,14 @@ def _combine(state_ptr, totals_ptr, m, M, parts, ALL_PARTS: tl.constexpr):
     totals = tl.load(totals_ptr + m * parts + part, mask=mask, other=0.0, cache_modifier=".cg")
     maximum = tl.max(maxima, axis=1, keep_dims=True)
     shift = tl.where(maximum == float("-inf"), 0.0, maximum)
-    return shift, tl.sum(totals * tl.exp(maxima - shift), axis=1, keep_dims=True)
+    return shift, tl.sum(_scaled(totals, maxima - shift, mask), axis=1, keep_dims=True)
+
+
+@triton.jit
+def _scaled(totals, differences, mask):
+    # What is added up, and a choice that keeps multiplication and addition apart. Fused, a lane would
+    # round all products but its own, and lanes that hold the same row would end with different bits.
+    return tl.where(mask, totals * tl.exp(differences), 0.0)
 
 
 @triton.jit
