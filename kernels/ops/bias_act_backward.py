@@ -65,8 +65,14 @@ def _bias_act_backward(
         value = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=mask, other=0.0).to(tl.float32) + bias
         dout = tl.load(dout_ptr + m * dout_stride_m + n * dout_stride_n, mask=mask, other=0.0).to(tl.float32) * scale
         if GELU:
-            gate = tl.sigmoid(doubled_argument(value))
-            slope = gate + value * gate * (1.0 - gate) * 1.5957691216057308 * (1.0 + 0.134145 * value * value)
+            # gate is the sigmoid, and falling is gate * (1 - gate) without the subtraction: where gate
+            # has been rounded to 1, or nearly, what is left of 1 - gate is mostly rounding.
+            argument = doubled_argument(value)
+            small = tl.exp(-tl.abs(argument))
+            large = 1.0 / (1.0 + small)
+            gate = tl.where(argument >= 0, large, small * large)
+            falling = small * large * large
+            slope = gate + value * falling * 1.5957691216057308 * (1.0 + 0.134145 * value * value)
             dx = dout * slope
         else:
             dx = tl.where(value <= 0, 0.0, dout)

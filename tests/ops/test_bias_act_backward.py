@@ -5,6 +5,7 @@ import torch
 
 from kernels.ops import bias_act_backward as module
 from kernels.ops.bias_act_backward import MORE, OP, bias_act_backward, launch_bias_act_backward
+from kernels.ops.op import ROUNDOFF
 
 from .shared import Banded, assert_all_match, views, whole_storage
 
@@ -55,6 +56,15 @@ def test_the_slope_of_relu_at_zero_is_zero(device):
     x = torch.tensor([[-1.0, 0.0, 1.0]], device=device)
     dx, dbias = bias_act_backward(x, torch.zeros(3, device=device), torch.full((1, 3), 8.0, device=device), "relu", 0.5)
     assert dx.tolist() == [[0.0, 0.0, 4.0]] and dbias.tolist() == [0.0, 0.0, 4.0]
+
+
+def test_the_slope_of_gelu_keeps_its_digits_where_the_gate_rounds_to_one(device):
+    # 1 - gate would have an error of half a roundoff there, 5 * 1.6 * 4 times as large in the slope.
+    x = torch.linspace(3, 7, 513, device=device).reshape(1, -1)
+    one, bias = torch.ones_like(x), torch.zeros(513, device=device)
+    dx, _ = bias_act_backward(x, bias, one, "gelu")
+    expected, _ = module.reference(x, bias, one, "gelu")
+    assert (dx.double() - expected).abs().max() < 3 * ROUNDOFF["float32"] * expected.abs().max()
 
 
 def test_an_empty_gradient_launches_nothing(device, monkeypatch):

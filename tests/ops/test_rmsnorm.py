@@ -204,5 +204,6 @@ def test_the_plan():
     assert plan(131072, 128) == ("block", 16, 128, 4)
     assert plan(16384, 4096) == ("block", 1, 4096, 16)
     assert plan(16384, 4096, torch.float32) == ("block", 1, 4096, 16)  # never walked twice
-    assert plan(4096, 32768, torch.float32) == ("block", 1, 32768, 32)
+    assert plan(4096, 32768, torch.float32) == ("block", 1, 32768, 16)
+    assert plan(4096, 32768) == ("block", 1, 32768, 32)
     assert plan(200, 40000)[0] == "split"  # not on a GPU: nobody can wait
