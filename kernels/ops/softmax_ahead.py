@@ -21,7 +21,6 @@ import triton.language as tl
 from kernels.ops.softmax_parts import FIRST_WORD, _all_words, _scaled, _word
 
 
-
 class Tile(NamedTuple):
     """Columns of a part, its warps, registers of a thread, and how many programs a multiprocessor holds of it."""
 

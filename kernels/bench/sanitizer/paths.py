@@ -95,8 +95,18 @@ def _row_operators() -> Iterator[KernelPath]:
     def forward(tensors, choices):
         return softmax.launch_softmax(tensors[0], _like(tensors[0]), **choices)
 
+    def even_rows(shape, dtype, device, seed):
+        return softmax.inputs(shape, dtype, device, seed, padding=2)  # pairs are read, so rows begin at even elements
+
     source = "kernels.ops.softmax:_launch"
     yield from _rows("softmax", softmax.OP.dtypes, source, _ways(softmax.PATHS), softmax.inputs, forward)
+    # The smallest tensors that have parts enough for the programs of 132 multiprocessors to be one ahead.
+    for dtype, way, shape in (
+        ("float32", "one part ahead, few rows", (33, 1 << 18)),
+        ("float32", "one part ahead", (250, 36866)),
+        ("bfloat16", "one part ahead, few rows", (64, 270338)),
+    ):
+        yield from _rows("softmax", (dtype,), source, [(way, shape, {}, False)], even_rows, forward)
 
     def backward(tensors, choices):
         return softmax_backward.launch_softmax_backward(*tensors, _like(tensors[0]), **choices)
@@ -160,7 +170,12 @@ def _elementwise() -> Iterator[KernelPath]:
         return add.add(*tensors)
 
     yield from _rows(
-        "add", add.OP.dtypes, "kernels.ops.add:_launch", [("flat", (3, 431), {}, False)], add.inputs, total
+        "add",
+        add.OP.dtypes,
+        "kernels.ops.add:_launch",
+        [("flat", (3, 431), {}, False), ("long and odd", (add.LONG + 431,), {}, False)],
+        add.inputs,
+        total,
     )
     ways = [
         (f"{activation}{', rows side by side' if turned else ''}", (70, 1025) if not turned else (17, 127),

@@ -80,8 +80,14 @@ def renamed(ptx: str, name: str, new: str) -> str:
 
 
 def without_barriers(ptx: str) -> str:
-    """The PTX without any barrier of its block: what they kept in order is a race."""
-    return _BARRIER.sub("", ptx)
+    """The PTX without the barriers of its block: what they kept in order is a race.
+
+    The first of several stays: often it is what brings all threads the number of the part that they own, without which
+    the kernel would end the process by an address, before anything is reported.
+    """
+    found = list(_BARRIER.finditer(ptx))
+    kept = found[0].end() if len(found) > 1 else 0
+    return ptx[:kept] + _BARRIER.sub("", ptx[kept:])
 
 
 def one_thread_leaves_out_a_barrier(ptx: str) -> str:

@@ -232,7 +232,7 @@ def run(
             return [symbol(name, place) for name in runnable[place].launched if kernel in (None, name)]
 
         planted = _plant_tasks(paths, runnable)
-        few, many = max(1, limits.jobs // 16), max(1, 3 * limits.jobs // 16)
+        few, many = max(1, limits.jobs // 8), max(1, limits.jobs // 4)
         clean, plants = {}, {}
         for turn, tool in enumerate(TOOLS):
             clean[tool] = go(tool, "clean", [(p, None) for p in runnable], few, 2 * turn, sanitizer, symbols)
