@@ -50,7 +50,7 @@ def _bias_act(
     value += tl.load(bias_ptr + n * bias_stride, mask=n < N, other=0.0).to(tl.float32)
     # Asked this way round, NaN stays NaN in the second one.
     out = value * tl.sigmoid(doubled_argument(value)) if GELU else tl.where(value <= 0, 0.0, value)
-    tl.store(out_ptr + m * N + n, (out * scale).to(out_ptr.dtype.element_ty), mask=mask)
+    tl.store(out_ptr + m * N + n, (out * tl.cast(scale, tl.float32)).to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit

@@ -59,6 +59,7 @@ def _bias_act_backward(
     n = tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     bias = tl.load(bias_ptr + n * bias_stride, mask=n < N, other=0.0).to(tl.float32)
     dbias = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    scale = tl.cast(scale, tl.float32)  # torch.compile hands over a Python float as float64
     for tile in range(tl.program_id(1), tl.cdiv(M, BLOCK_M), tl.num_programs(1)):
         m = tl.cast(tile, tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
         mask = (m < M) & (n < N)

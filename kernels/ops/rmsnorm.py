@@ -91,7 +91,7 @@ def _rmsnorm_rows(
     weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
     # Zeros beyond the row add nothing to the sum of squares; the mean divides by N and not by
     # BLOCK_N.
-    root = tl.rsqrt(tl.sum(z * z, axis=1, keep_dims=True) / N + eps)
+    root = tl.rsqrt(tl.sum(z * z, axis=1, keep_dims=True) / N + tl.cast(eps, tl.float32))
     _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, True, M, N,
            HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
@@ -130,7 +130,7 @@ def _rmsnorm_joint(
     tl.store(state_ptr + m * parts + part, squares, mask=m < M)
     publish(arrived_ptr + 1 + group)
     wait(arrived_ptr + 1 + group, parts)
-    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + eps)
+    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + tl.cast(eps, tl.float32))
     _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, part == 0, M, N,
            HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
@@ -166,7 +166,7 @@ def _rmsnorm_finish(
     program = tl.num_programs(0) - 1 - tl.program_id(0)
     m = (program // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     begin = (program % parts).to(tl.int64) * part_n
-    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + eps)
+    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + tl.cast(eps, tl.float32))
     for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
         n = begin + start + tl.arange(0, BLOCK_N)[None, :]
         mask = (m < M) & (n < N)
