@@ -18,7 +18,6 @@ int32 in up to 12288 bins `kernels.cuda.histogram.histogram_replicated` counts t
 lets a block keep counters in shared memory. The record holds both, and measurements show them side by side.
 """
 
-import functools
 from dataclasses import dataclass
 
 import torch
@@ -84,7 +83,6 @@ class HistogramPlan:
     num_warps: int
 
 
-@functools.cache
 def plan_histogram(
     n: int,
     bins: int,
@@ -100,7 +98,10 @@ def plan_histogram(
     steps = triton.cdiv(n, block)
     if path == "plain":
         return HistogramPlan(path, block, steps, num_warps or 8)
-    return HistogramPlan(path, block, min(programs or 16 * multiprocessors, steps), num_warps or 4)
+    programs = programs or 16 * multiprocessors
+    if isinstance(n, int):  # a size that torch.compile left open does not decide the number of programs
+        programs = min(programs, steps)
+    return HistogramPlan(path, block, programs, num_warps or 4)
 
 
 def _launch(x, out, path=None, block=None, programs=None, num_warps=None):
