@@ -18,6 +18,7 @@ from typing import Any
 
 from kernels.lessons import machine
 from kernels.lessons.model import Block, Fault, Inline, PageOutcome, PageScan, PageSource
+from kernels.lessons.notebook import is_notebook, scan_notebook
 from kernels.lessons.runner import Job, Runner
 from kernels.lessons.scan import scan_page
 from kernels.lessons.store import RunStore, text_digest
@@ -88,7 +89,7 @@ class Engine:
             blocks = [Block(**{**each, **_tuples(each)}) for each in noted["blocks"]]
             inlines = [Inline(**each) for each in noted["inlines"]]
             return PageScan(source, blocks, inlines, noted["includes"])
-        scan = scan_page(source, self.new_markdown)
+        scan = scan_notebook(source) if is_notebook(source) else scan_page(source, self.new_markdown)
         if not scan.faults:
             noted = {
                 "key": key,

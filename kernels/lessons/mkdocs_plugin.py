@@ -15,14 +15,16 @@ from mkdocs.config import base, load_config
 from mkdocs.config import config_options as options
 from mkdocs.exceptions import Abort, PluginError
 from mkdocs.livereload import LiveReloadServer
-from mkdocs.plugins import BasePlugin, event_priority
-from mkdocs.utils import CountHandler
+from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority
+from mkdocs.structure.files import File
+from mkdocs.utils import CountHandler, get_relative_url
 from mkdocs.utils import meta as front_matter
 
 from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
 from kernels.lessons.explained import linked
 from kernels.lessons.model import Fault, PageScan, PageSource
+from kernels.lessons.notebook import is_notebook, notebook_sources, write_notebooks
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
 from kernels.lessons.report import describe, summary
@@ -40,6 +42,7 @@ class LessonsConfig(base.Config):
     """Options of the plugin in mkdocs.yml."""
 
     mode = options.Choice(("run", "frozen", "verify"), default="run")
+    shown_notebooks = options.ListOfItems(options.Type(str), default=[])
     watch = options.ListOfItems(options.Type(str), default=["kernels", "cuda", "lessons_src", "results"])
 
 
@@ -53,7 +56,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self._made_for: tuple[Path, str] | None = None
         self.command = "build"
         self.dirty = False
-        self.report = Report()
+        self.report = self._notebooks = Report()
         self._staging: Staging | None = None
         self._shown: dict[str, str] = {}
         self._titles: dict[str, str] = {}
@@ -92,22 +95,46 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self._staging = Staging(Path(config.site_dir))
         config.site_dir = str(self._staging.folder)
 
-    @event_priority(-90)
-    def on_files(self, files, *, config):
-        """Bring every page up to date before the first is rendered."""
-        mode = os.environ.get("LESSONS_MODE") or self.config.mode
-        sources = page_sources(files)
+    @event_priority(50)
+    def _add_notebooks(self, files, *, config):
+        """Run the notebooks, and give the site what was made of them before another plugin looks for notebooks."""
         self._late = []
-        log.info("Lessons: %d pages in mode %s", len(sources), mode)
+        self._notebooks = self._bring(notebook_sources(self.engine.root))
+
+        def url_of(page: str, here: str) -> str | None:
+            target = files.get_file_from_path(page)
+            return get_relative_url(target.url, here) if target else None
+
+        root, shown = self.engine.root, self.config.shown_notebooks
         try:
-            with showing() as progress:
-                self.report = self.engine.bring_up_to_date(sources, mode, progress=progress)
+            made = write_notebooks(root / ".lessons", root, self._notebooks.pages.values(), shown, url_of)
         except ValueError as error:
             raise PluginError(str(error)) from None
+        for uri in made:
+            files.append(File(uri, str(root / ".lessons"), config.site_dir, config.use_directory_urls))
+        return files
+
+    @event_priority(-90)
+    def _bring_pages(self, files, *, config):
+        """Bring every page up to date before the first is rendered."""
+        self.report = self._bring(page_sources(files))
+        self.report.pages |= self._notebooks.pages
         log.info("Lessons: %s", summary(self.report))
         if self.command == "serve" and self.dirty:
             self._mark_changed(files)
         return files
+
+    on_files = CombinedEvent(_add_notebooks, _bring_pages)
+
+    def _bring(self, sources: list[PageSource]) -> Report:
+        mode = os.environ.get("LESSONS_MODE") or self.config.mode
+        if sources:
+            log.info("Lessons: %d %s in mode %s", len(sources), _kind(sources), mode)
+        try:
+            with showing() as progress:
+                return self.engine.bring_up_to_date(sources, mode, progress=progress)
+        except ValueError as error:
+            raise PluginError(str(error)) from None
 
     def on_nav(self, nav, *, config, files):
         """Give pages that a dirty rebuild does not read the titles that they had: others name them."""
@@ -123,6 +150,9 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         """Number the page's blocks and make their outputs available to the fences."""
         outcome = self.report.pages.get(page.file.src_uri)
         if outcome is None:
+            made = self.report.pages.get(page.file.src_uri.removesuffix(".ipynb") + ".py")
+            if made is not None and page.file.src_uri.endswith(".ipynb"):
+                page.meta["lessons"] = _facts(made)
             return markdown
         self._renderer = PageRenderer(outcome, self.engine.runs, self.engine.root, authoring=self.command == "serve")
         self._pass = fence.passing(self._renderer)
@@ -248,6 +278,10 @@ def _page_source(name: str, path: Path, text: str) -> PageSource:
     return PageSource(name, path, body, text.count("\n") - body.count("\n"), text_digest(text))
 
 
+def _kind(sources: list[PageSource]) -> str:
+    return "notebooks" if is_notebook(sources[0]) else "pages"
+
+
 def scan_text(engine: Engine, name: str, text: str) -> PageScan:
     """What a page of this text would ask to be run: a page as it was, say. `name` is its path below docs/."""
     return scan_page(_page_source(name, engine.root / name, text), engine.new_markdown)
@@ -266,7 +300,8 @@ def open_project(config_file: str | None = None) -> tuple[Engine, list[PageSourc
     if plugin is None:
         raise Abort(f"{config.config_file_path} does not name the plugin 'lessons'")
     plugin.on_config(config)
-    return plugin.engine, page_sources(get_files(config)), _docs_name(config)
+    sources = page_sources(get_files(config)) + notebook_sources(plugin.engine.root)
+    return plugin.engine, sources, _docs_name(config)
 
 
 def _facts(outcome) -> dict[str, object]:

@@ -19,7 +19,7 @@ class PageSource:
     """The text of a page as the Markdown converter will get it, and where it lies."""
 
     name: str
-    """Path below the documentation folder, with forward slashes: ``labs/3-softmax.md``."""
+    """Path below the documentation folder, with forward slashes: ``labs/3-softmax.md``. A notebook ends in ``.py``."""
     path: Path
     body: str
     """The Markdown, without front matter."""
@@ -31,7 +31,7 @@ class PageSource:
     @property
     def slug(self) -> str:
         """Folder of the page's accepted outputs: the name without its ending."""
-        return self.name.removesuffix(".md")
+        return self.name.removesuffix(".md").removesuffix(".py")
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Fault:
     block: str = ""
 
     def where(self, docs: str = "docs") -> str:
-        """``docs/labs/3-softmax.md:57``."""
-        return f"{docs}/{self.page}:{self.line}"
+        """``docs/labs/3-softmax.md:57``; a notebook lies elsewhere: ``lessons_src/notebooks/3-softmax.py:57``."""
+        return f"{'lessons_src' if self.page.endswith('.py') else docs}/{self.page}:{self.line}"
 
 
 @dataclass
