@@ -110,9 +110,7 @@ def scan_notebook(source: PageSource) -> PageScan:
                 continue
             seen[name] = cell.first
             code = "\n".join(cell.lines).rstrip("\n")
-            scan.blocks.append(
-                Block(id=name, line=cell.first, language="python", code=code, html=as_html, **fields)
-            )
+            scan.blocks.append(Block(id=name, line=cell.first, language="python", code=code, html=as_html, **fields))
     return scan
 
 

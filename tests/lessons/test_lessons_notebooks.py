@@ -97,8 +97,12 @@ def test_outputs_of_a_notebook_that_is_gone_are_orphans(noted):
 
 def test_a_number_typed_into_a_cell_of_text_is_told_with_its_line(noted):
     noted.edit("lessons_src/notebooks/doubling.py", "# A table:", "# It moves 4,800 GB/s:")
+    noted.edit("lessons_src/notebooks/doubling.py", "print(double(4))", 'print(double(4))\nlimit = "20 GB/s"')
+    assert noted.lessons("accept", "notebooks/doubling.py").status == 0
     done = noted.lessons("verify", "notebooks/doubling.py")
-    assert f"lessons_src/notebooks/doubling.py:{line_of(NOTEBOOK, 'A table')}: typed" in done.text, done.text
+    told = [line for line in done.text.splitlines() if ": typed" in line]
+    line = line_of(NOTEBOOK, "A table") + 1
+    assert len(told) == 1 and f"lessons_src/notebooks/doubling.py:{line}: typed" in told[0], done.text
 
 
 def outputs(project: Project, name: str) -> list[dict]:
