@@ -1,7 +1,7 @@
 """The experiment on the values of the inputs: one product, of zeros, of ones, and of random numbers.
 
-The arithmetic is the same, bit for bit in its shape; what differs is how many wires change their state, and so the power.
-A card at its power limit lowers its clock. The result is a document of the bench's schema.
+The instructions are the same; what differs is how many wires change their state, and so the power. A card at its power
+limit lowers its clock. The result is a document of the bench's schema.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ def test_the_faster_one_is_named_first_whichever_it_is():
 
 
 def test_a_difference_within_both_spreads_is_none():
-    said = versus(timed("triton", 10.0, 0.3), timed("torch", 10.5, 0.3))
-    assert said == "triton and torch do not differ by more than their spreads"
+    ours, theirs = timed("triton", 10.0, 0.3), timed("torch", 10.5, 0.3)
+    assert versus(ours, theirs) == "triton and torch do not differ by more than their spreads"
+    assert versus(theirs, ours) == "torch and triton do not differ by more than their spreads"
     with pytest.raises(ValueError, match="no time"):
         versus(record(implementation="triton", median_us=None), timed("torch", 1.0))
 
