@@ -204,7 +204,8 @@ def once(answer):
         a, b = torch.cat([a, torch.ones(2, 1, dtype=kind)], 1), torch.cat([b, torch.ones(1, 3, dtype=kind)])
         bias, out = torch.full((3,), share, dtype=kind), torch.full((2, 3), float("nan"), dtype=kind)
         given = f"sums of exactly {sum_of} in {dtype}, and a bias of {share}"
-        traced(lambda: answer.fused_gemm(a, b, bias, out, "none"), {"a": a, "b": b, "bias": bias, "out": out}, ["out"])
+        buffers = {"a": a, "b": b, "bias": bias, "out": out}
+        traced(lambda held=buffers: answer.fused_gemm(*held.values(), "none"), buffers, ["out"], given=given)
         exact = a.double() @ b.double() + bias.double()
         equal(out.double(), exact.to(kind).double(), given=given)
 
@@ -224,10 +225,8 @@ def nothing(answer):
     answer.fused_gemm(a, b, bias, out, "relu")
     equal(out, torch.relu(bias).expand(3, 5), given="3 × 0 times 0 × 5, activation 'relu'")
     for M, N in ((0, 5), (3, 0)):
-        a, b, bias, out = operands(M, N, 4)
-        trace = trace_triton(
-            lambda given=(a, b, bias, out): answer.fused_gemm(*given, "none"), {"a": a, "b": b, "bias": bias, "out": out}
-        )
+        buffers = dict(zip(("a", "b", "bias", "out"), operands(M, N, 4)))
+        trace = trace_triton(lambda held=buffers: answer.fused_gemm(*held.values(), "none"), buffers)
         equal(sum(launch.blocks for launch in trace.launches), 0, given=f"programs for {M} × 4 times 4 × {N}")
 
 

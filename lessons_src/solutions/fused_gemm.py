@@ -31,7 +31,8 @@ def _fused_tile(
     m = program // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]  # a column of row numbers
     n = program % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # a row of column numbers
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for first_k in range(0, K, BLOCK_K):
+    for step in range(tl.cdiv(K, BLOCK_K)):
+        first_k = step * BLOCK_K
         # --- fill in ---
         k = first_k + tl.arange(0, BLOCK_K)
         a_mask = (m < M) & (k[None, :] < K)
