@@ -3,7 +3,7 @@
 from kernels.exercises import Exercise, close, equal, read_whole, traced
 
 EXERCISE = Exercise(
-    lesson="workshops/3-fused-gemm.md#exercise",
+    lesson="workshops/i3-fused-gemm.md#exercise",
     task="A tiled matrix product with bias and activation in its epilogue: any strides, ragged, rounded once.",
     needs="triton",
     hints=(
@@ -108,6 +108,10 @@ def _cause(out, a, b, bias, activation, tolerance) -> str:
         if activation == "gelu"
         else None,
     }
+    if len(product) <= len(column):
+        mistakes["row m got bias[m], and the bias belongs to the columns"] = apply(
+            activation, product + column[: len(product), None]
+        )
     for sentence, wrong in mistakes.items():
         if wrong is not None and ((out.double() - wrong).abs() <= tolerance).all():
             return sentence
