@@ -172,6 +172,8 @@ class PageOutcome:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     """Text of every inline value by `Inline.place`."""
+    snippets: dict[str, Any] = field(default_factory=dict)
+    """What the page includes of the sources, by reference: a `kernels.sources.Snippet` each."""
     faults: list[Fault] = field(default_factory=list)
 
     def all_faults(self) -> list[Fault]:

@@ -28,7 +28,7 @@ def described(faults: Iterable[Fault], docs: str = "docs") -> Iterator[str]:
         if count:
             yield describe(fault, docs)
         if count > 1:
-            yield f"    and {_count(count - 1, 'more block or value', 'more blocks and values')} of {fault.page}"
+            yield f"    and {counted(count - 1, 'more block or value', 'more blocks and values')} of {fault.page}"
 
 
 def describe(fault: Fault, docs: str = "docs") -> str:
@@ -45,7 +45,7 @@ def summary(report: Report) -> str:
     """The counts, which must add up: a block that neither ran, was kept nor was frozen is among the failed."""
     counts = report.counts()
     text = (
-        f"{_count(counts.sources, 'block')} on {_count(len(report.pages), 'page')}: "
+        f"{counted(counts.sources, 'block')} on {counted(len(report.pages), 'page')}: "
         f"{counts.ran} ran, {counts.kept} kept, {counts.frozen} frozen, "
         f"{counts.failed} failed, {counts.drifted} drifted"
     )
@@ -53,5 +53,6 @@ def summary(report: Report) -> str:
     return text if not adrift else f"{text}; {adrift} did neither, which is an error of the engine"
 
 
-def _count(number: int, one: str, many: str = "") -> str:
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 page`, `2 pages`."""
     return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,12 +1,17 @@
-"""Live preview: a saved page is shown again at once, only what changed runs, a failing block is shown on its page."""
+"""Live preview: a saved page is shown again at once, only what changed runs, a failing block is shown on its page.
 
+What others show of a page follows. How much is rendered is counted, by a hook that notes every page that is written.
+"""
+
+import functools
+import json
 import socket
 import statistics
 import time
 import urllib.request
 
 import pytest
-from lessons_project import Project, fence, marks
+from lessons_project import CONFIG, Project, fence, marks
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +25,14 @@ class Preview:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/"
-        self.process = project.start("lessons", "serve", "--address", f"127.0.0.1:{port}", *arguments)
+        self.said = project.root.parent / "said.log"
+        with self.said.open("wb") as said:
+            command = ("lessons", "serve", "--address", f"127.0.0.1:{port}", *arguments)
+            self.process = project.start(*command, stdout=said)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def read(self, page: str = "") -> str:
         try:
@@ -52,8 +64,74 @@ def preview(project: Project):
         started.wait_for("Old words")
         yield started
     finally:
-        started.process.kill()
-        started.process.communicate()
+        started.end()
+
+
+HOOK = """
+import os
+
+def on_page_content(html, *, page, config, files):
+    if "Broken words" in html:
+        raise ValueError("no such word")
+    words = files.get_file_from_path("words.md")
+    return html + (words.content_string.splitlines()[2] if page.meta.get("wordy") else "")
+
+def on_post_page(output, *, page, config):
+    with open(os.environ["RENDERED_LOG"], "a") as log:
+        log.write(page.file.src_uri + "\\n")
+    return output
+"""
+BOOK = CONFIG.replace(
+    "theme: {name: null, custom_dir: theme}", "theme: {name: material, font: false, custom_dir: theme}"
+)
+BOOK = BOOK.replace("plugins: [lessons]", "plugins: [search, {lessons: {shared: [words.md]}}]\nhooks: [hook.py]")
+BOOK += "validation: {anchors: warn}\nnav: [index.md, two.md, three.md, reads.md, words.md]\n"
+
+
+class Book(Preview):
+    """A site with navigation, search, a page that others are made from, and a page whose block reads another."""
+
+    def __init__(self, root) -> None:
+        project = Project(root, BOOK)
+        project.write("theme/main.html", '{% extends "base.html" %}')
+        project.write("hook.py", HOOK)
+        project.page("index", "# Home\n\nOld words.\n\n## Part\n")
+        project.page("two", "# Two\n\nSecond words. [A part](index.md#part).\n")
+        project.page("three", "---\nwordy: true\n---\n# Three\n\nThird words.\n")
+        project.page("reads", "# Reads\n\n" + fence("print(open('docs/two.md').read().split()[2])", "it"))
+        project.page("words", "# Words\n\nA shared word.\n")
+        self.log = root.parent / "rendered.log"
+        self.log.touch()
+        project.environment = functools.partial(project.environment, RENDERED_LOG=str(self.log))
+        assert project.lessons("accept").status == 0
+        super().__init__(project)
+
+    def rendered(self) -> list[str]:
+        """Pages that were written since the last call, in order."""
+        names = self.log.read_text().split()
+        self.log.write_text("")
+        return names
+
+    def settle(self) -> None:
+        """Wait until everything has followed: nothing is written any more."""
+        before, since = None, time.monotonic()
+        while time.monotonic() - since < 2:
+            now = self.said.read_text()
+            if now != before:
+                before, since = now, time.monotonic()
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def book(tmp_path):
+    started = Book(tmp_path / "book")
+    try:
+        started.wait_for("Old words")
+        started.settle()
+        started.rendered()
+        yield started
+    finally:
+        started.end()
 
 
 def test_a_saved_paragraph_is_shown_at_once_and_no_block_runs(preview, record_property):
@@ -101,3 +179,87 @@ def test_a_failing_block_is_shown_on_its_page_and_the_others_go_on(preview):
     assert "ZeroDivisionError" not in preview.read()
     preview.project.edit("docs/index.md", "# I", '# I\n\n```python exec="1" id="a"\n1\n```\n')  # the id twice
     preview.wait_for("is used on line 3 already")
+
+
+def test_one_page_is_rendered_for_an_edit_of_one_page(book):
+    book.project.edit("docs/index.md", "Old words", "New words")
+    book.wait_for("New words")
+    book.settle()
+    assert book.rendered() == ["index.md"]
+
+
+def test_a_title_is_shown_on_its_page_first_and_then_in_the_navigation_of_all(book):
+    book.project.edit("docs/index.md", "# Home", "# House")
+    book.wait_for("House")
+    book.wait_for("House", "two/")
+    book.settle()
+    first, *others = book.rendered()
+    assert first == "index.md" and sorted(others) == ["reads.md", "three.md", "two.md", "words.md"]
+    assert "House" in book.read("three/") and "Home" not in book.read("three/")
+
+
+def test_a_page_that_others_are_made_from_is_shown_first_and_they_follow(book):
+    book.project.edit("docs/words.md", "A shared word.", "Another shared word.")
+    book.wait_for("Another shared word", "words/")
+    book.wait_for("Another shared word", "three/")
+    book.settle()
+    assert book.rendered()[0] == "words.md"
+
+
+def test_a_block_that_reads_another_page_runs_after_that_page_is_shown(book):
+    book.project.edit("docs/two.md", "Second words", "Changed words")
+    book.wait_for("Changed words", "two/")
+    book.wait_for("Changed", "reads/")
+    book.settle()
+    assert book.rendered() == ["two.md", "reads.md"]
+
+
+def test_search_follows_two_pages_that_are_saved_at_once(book):
+    book.project.edit("docs/index.md", "Old words", "Zebras")
+    book.project.edit("docs/two.md", "Second words", "Giraffes")
+    book.wait_for("Giraffes", "search/search_index.json")
+    index = json.loads(book.read("search/search_index.json"))["docs"]
+    texts = {entry["location"]: entry["text"] for entry in index}
+    assert len(texts) == len(index)
+    assert "Zebras" in texts[""] and "Giraffes" in texts["two/"] and "Third words" in texts["three/"]
+    assert not any("Old words" in text or "Second words" in text for text in texts.values())
+
+
+def test_a_link_to_a_heading_that_is_gone_is_named_though_its_page_is_not_rendered(book):
+    book.project.edit("docs/index.md", "## Part", "## Piece")
+    book.wait_for("Piece")
+    book.settle()
+    assert "'two.md' contains a link 'index.md#part', but the doc 'index.md' does not contain" in book.said.read_text()
+    assert "two.md" not in book.rendered()
+
+
+def test_a_template_is_shown_on_every_page(book):
+    book.project.edit("theme/main.html", "%}", "%}{% block footer %}a new footer{% endblock %}")
+    book.project.edit("docs/index.md", "Old words", "New words")  # the theme's folder is not watched
+    for page in ("", "two/", "words/"):
+        book.wait_for("a new footer", page)
+
+
+def test_a_new_page_and_one_that_is_gone(book):
+    book.project.page("four", "# Four\n\nFourth words.\n")
+    book.project.edit("mkdocs.yml", "two.md, three.md", "three.md, four.md")
+    (book.project.root / "docs/two.md").unlink()
+    book.wait_for("Fourth words", "four/")
+    book.wait_for("Four", "three/")
+    book.settle()
+    assert "Two" not in book.read("three/")
+    assert "Second words" not in book.read("two/")
+    assert "Second words" not in book.read("search/search_index.json")
+
+
+def test_a_build_that_fails_leaves_what_is_shown(book):
+    book.project.edit("docs/index.md", "Old words", "Broken words")
+    book.settle()
+    assert "no such word" in book.said.read_text()
+    assert "Old words" in book.read()
+    book.project.edit("docs/two.md", "Second words", "Changed words")
+    book.settle()
+    assert "Second words" in book.read("two/")  # both are pages that changed, and one of them still fails
+    book.project.edit("docs/index.md", "Broken words", "New words")
+    book.wait_for("New words")
+    book.wait_for("Changed words", "two/")
