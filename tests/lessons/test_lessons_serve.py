@@ -112,8 +112,8 @@ class Book(Preview):
         self.log.write_text("")
         return names
 
-    def settle(self) -> None:
-        """Wait until everything has followed: nothing is written any more."""
+    def wait_for_all_to_follow(self) -> None:
+        """Wait until the preview has said nothing for a while: all that had to follow is written."""
         before, since = None, time.monotonic()
         while time.monotonic() - since < 2:
             now = self.said.read_text()
@@ -127,7 +127,7 @@ def book(tmp_path):
     started = Book(tmp_path / "book")
     try:
         started.wait_for("Old words")
-        started.settle()
+        started.wait_for_all_to_follow()
         started.rendered()
         yield started
     finally:
@@ -184,7 +184,7 @@ def test_a_failing_block_is_shown_on_its_page_and_the_others_go_on(preview):
 def test_one_page_is_rendered_for_an_edit_of_one_page(book):
     book.project.edit("docs/index.md", "Old words", "New words")
     book.wait_for("New words")
-    book.settle()
+    book.wait_for_all_to_follow()
     assert book.rendered() == ["index.md"]
 
 
@@ -192,7 +192,7 @@ def test_a_title_is_shown_on_its_page_first_and_then_in_the_navigation_of_all(bo
     book.project.edit("docs/index.md", "# Home", "# House")
     book.wait_for("House")
     book.wait_for("House", "two/")
-    book.settle()
+    book.wait_for_all_to_follow()
     first, *others = book.rendered()
     assert first == "index.md" and sorted(others) == ["reads.md", "three.md", "two.md", "words.md"]
     assert "House" in book.read("three/") and "Home" not in book.read("three/")
@@ -202,7 +202,7 @@ def test_a_page_that_others_are_made_from_is_shown_first_and_they_follow(book):
     book.project.edit("docs/words.md", "A shared word.", "Another shared word.")
     book.wait_for("Another shared word", "words/")
     book.wait_for("Another shared word", "three/")
-    book.settle()
+    book.wait_for_all_to_follow()
     assert book.rendered()[0] == "words.md"
 
 
@@ -210,25 +210,27 @@ def test_a_block_that_reads_another_page_runs_after_that_page_is_shown(book):
     book.project.edit("docs/two.md", "Second words", "Changed words")
     book.wait_for("Changed words", "two/")
     book.wait_for("Changed", "reads/")
-    book.settle()
+    book.wait_for_all_to_follow()
     assert book.rendered() == ["two.md", "reads.md"]
 
 
 def test_search_follows_two_pages_that_are_saved_at_once(book):
-    book.project.edit("docs/index.md", "Old words", "Zebras")
+    book.project.edit("docs/index.md", "# Home", "---\nsearch: {exclude: true}\n---\n# Home")
+    book.wait_for_all_to_follow()
+    book.project.edit("docs/three.md", "Third words", "Zebras")
     book.project.edit("docs/two.md", "Second words", "Giraffes")
     book.wait_for("Giraffes", "search/search_index.json")
     index = json.loads(book.read("search/search_index.json"))["docs"]
     texts = {entry["location"]: entry["text"] for entry in index}
-    assert len(texts) == len(index)
-    assert "Zebras" in texts[""] and "Giraffes" in texts["two/"] and "Third words" in texts["three/"]
-    assert not any("Old words" in text or "Second words" in text for text in texts.values())
+    assert len(texts) == len(index) and "" not in texts
+    assert "Zebras" in texts["three/"] and "Giraffes" in texts["two/"] and "A shared word" in texts["words/"]
+    assert not any("Third words" in text or "Second words" in text for text in texts.values())
 
 
 def test_a_link_to_a_heading_that_is_gone_is_named_though_its_page_is_not_rendered(book):
     book.project.edit("docs/index.md", "## Part", "## Piece")
     book.wait_for("Piece")
-    book.settle()
+    book.wait_for_all_to_follow()
     assert "'two.md' contains a link 'index.md#part', but the doc 'index.md' does not contain" in book.said.read_text()
     assert "two.md" not in book.rendered()
 
@@ -246,7 +248,7 @@ def test_a_new_page_and_one_that_is_gone(book):
     (book.project.root / "docs/two.md").unlink()
     book.wait_for("Fourth words", "four/")
     book.wait_for("Four", "three/")
-    book.settle()
+    book.wait_for_all_to_follow()
     assert "Two" not in book.read("three/")
     assert "Second words" not in book.read("two/")
     assert "Second words" not in book.read("search/search_index.json")
@@ -254,11 +256,11 @@ def test_a_new_page_and_one_that_is_gone(book):
 
 def test_a_build_that_fails_leaves_what_is_shown(book):
     book.project.edit("docs/index.md", "Old words", "Broken words")
-    book.settle()
+    book.wait_for_all_to_follow()
     assert "no such word" in book.said.read_text()
     assert "Old words" in book.read()
     book.project.edit("docs/two.md", "Second words", "Changed words")
-    book.settle()
+    book.wait_for_all_to_follow()
     assert "Second words" in book.read("two/")  # both are pages that changed, and one of them still fails
     book.project.edit("docs/index.md", "Broken words", "New words")
     book.wait_for("New words")
