@@ -20,7 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from site_browser import NoBrowser, chromium, hosted, page_names
 
-MOST_KB, LATEST_MS, MOST_SHIFT = 300, 1000, 0.0
+MOST_KB, LATEST_MS = 300, 1000
+MOST_SHIFT = 0.005  # a layout shift of 0.00, as browsers show it
 LINE = {"offline": False, "latency": 40, "downloadThroughput": 10e6 / 8, "uploadThroughput": 10e6 / 8}
 SLOWER = 4
 WATCH = """window.klShift = 0; window.klMoved = []
