@@ -22,6 +22,7 @@ _RENAMED = (
     ('class="anchor-link"', 'class="headerlink" title="On this page"'),
     ('jp-Cell-inputWrapper" tabindex="0"', 'jp-Cell-inputWrapper"'),
     ('data-mime-type="text/html" tabindex="0"', 'data-mime-type="text/html"'),
+    ('data-mime-type="text/plain" tabindex="0">\n<pre>', 'data-mime-type="text/plain">\n<pre tabindex="0">'),
     ('<div class="jp-OutputArea jp-Cell-outputArea">', '<div class="jp-OutputArea" data-search-exclude>'),
 )
 

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Workshop A1 as a notebook: statistics that can be merged
 #
-# The softmax of a row needs its maximum and a sum. If the row is cut, each part has its own pair. There is a rule
-# that makes one pair of two. This notebook needs nothing but Python.
+# The bench beside [Workshop A1](../../docs/workshops/a1-mergeable-statistics.md), whose exercise is checked with
+# `lessons check mergeable`. The softmax of a row needs its maximum and a sum. If the row is cut, each part has
+# its own pair. There is a rule that makes one pair of two. This notebook needs nothing but Python.
 
 # %% id="setup"
 import itertools

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Workshop I1 as a notebook: softmax on any strides
 #
-# A column of a matrix is a row of its transpose. A kernel that takes the stride of a column as well as of a row
-# needs no copy for it.
+# The bench beside [Workshop I1](../../docs/workshops/i1-strided-softmax.md), whose exercise is checked with
+# `lessons check strided_softmax`. A column of a matrix is a row of its transpose. A kernel that takes the stride
+# of a column as well as of a row needs no copy for it.
 
 # %% id="setup" needs="triton"
 import os

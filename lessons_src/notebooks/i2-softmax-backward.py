@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Workshop I2 as a notebook: the gradient of softmax
 #
-# A gradient is a formula like any other. Derive it, write it, and check it against differences that know nothing
-# of calculus.
+# The bench beside [Workshop I2](../../docs/workshops/i2-backward.md), whose exercise is checked with `lessons
+# check row_gradients`. A gradient is a formula like any other. Derive it, write it, and check it against
+# differences that know nothing of calculus.
 
 # %% id="setup" needs="triton"
 import os
