@@ -1,7 +1,7 @@
-"""The record of the CUDA ladder: every rung's time beside cuBLAS, its variants, its counters, and the patterns around it.
+"""The record of the CUDA ladder: each rung's time beside cuBLAS, variants, counters, and the patterns around it.
 
-`scripts/ladder.py` measures the rungs on a GPU with compute capability 9.0. The committed record also holds variants that
-were tried, counters of Nsight Compute, and what came of building the PyTorch extension; pages read all of it with `read`.
+`scripts/ladder.py` measures the rungs on a GPU with compute capability 9.0. The committed record also holds variants
+that were tried, counters of Nsight Compute, and what came of building the PyTorch extension. Pages read it with `read`.
 """
 
 from __future__ import annotations
