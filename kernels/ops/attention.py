@@ -107,7 +107,9 @@ def _attention_queries(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # One program owns BLOCK_M queries of one head, and walks along the keys that any of them sees.
-    # The last queries first: with `causal` they have the most keys.
+    # The last queries first: with `causal` they have the most keys. A compiled graph passes scale as
+    # a float64, which would make all that it touches one.
+    scale = tl.cast(scale, tl.float32)
     blocks = tl.cdiv(Sq, BLOCK_M)
     block = blocks - 1 - tl.program_id(0) % blocks
     b, h = (tl.program_id(0) // blocks // H).to(tl.int64), (tl.program_id(0) // blocks % H).to(tl.int64)

@@ -70,7 +70,8 @@ def _attention_keys(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # One program owns BLOCK_N keys of one head, and walks along the queries that see any of them, head
-    # by head of those that share it.
+    # by head of those that share it. A compiled graph passes scale and factor as float64.
+    scale, factor = tl.cast(scale, tl.float32), tl.cast(factor, tl.float32)
     blocks = tl.cdiv(Sk, BLOCK_N)
     block = tl.program_id(0) % blocks
     key_heads = H // group
@@ -158,6 +159,7 @@ def _attention_dq(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # One program owns BLOCK_M queries of one head, as in the forward kernel.
+    scale, factor = tl.cast(scale, tl.float32), tl.cast(factor, tl.float32)
     blocks = tl.cdiv(Sq, BLOCK_M)
     block = blocks - 1 - tl.program_id(0) % blocks
     b, h = (tl.program_id(0) // blocks // H).to(tl.int64), (tl.program_id(0) // blocks % H).to(tl.int64)
