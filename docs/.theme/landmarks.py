@@ -11,6 +11,16 @@ from collections import Counter
 
 _REGION = re.compile(r'(<[^<>]*\brole="region"[^<>]*\baria-label=")([^"]*)(")')
 _EMPTY_HEADING = re.compile(r"<th(?P<rest>(?:\s[^<>]*)?)>\s*</th>")
+# The theme names a section's navigation after a label that is empty where the section has a page of its own.
+_SECTION = re.compile(
+    r'(<nav class="md-nav" data-md-level="\d" )aria-labelledby="(__nav_[\d_]+)_label"'
+    r'([^>]*>\s*<label class="md-nav__title" for="\2">\s*<span class="md-nav__icon md-icon"></span>\s*)([^<]+?)(?=\s*<)'
+)
+
+
+def on_post_page(output: str, **named) -> str:
+    """The page with the navigation of every section named after its title."""
+    return _SECTION.sub(r'\1aria-label="\4"\3\4', output)
 
 
 def on_page_content(content: str, **named) -> str:

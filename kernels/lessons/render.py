@@ -138,9 +138,14 @@ class PageRenderer:
             f'title="Copy a program that runs as it is">Copy as a program<span class="kl-visually-hidden"> '
             f"({escape(block.id)})</span></button>"
         )
+        scratch = (
+            '<details class="kl-scratch"><summary>Open in scratch<span class="kl-visually-hidden"> '
+            f"({escape(block.id)})</span></summary><p>In the project&#x27;s folder: "
+            f"<code>lessons scratch {escape(self._source.slug)}#{escape(block.id)}</code></p></details>"
+        )
         if any(fault.kind == "failed" for fault in outcome.faults):
-            button = ""
-        return f'<div class="kl-block__bar">{"".join(words)}{button}</div>'
+            button = scratch = ""
+        return f'<div class="kl-block__bar">{"".join(words)}{scratch}{button}</div>'
 
     def _errors(self, faults: list[Fault]) -> str:
         parts = []

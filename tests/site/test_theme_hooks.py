@@ -35,3 +35,29 @@ def test_a_formula_that_is_none_is_quoted(latex):
     with pytest.raises(ValueError) as raised:
         formulas(rf'<div class="arithmatex">\[{latex}\]</div>')
     assert repr(latex) in str(raised.value)
+
+
+sources = runpy.run_path(str(ROOT / "docs/.theme/sources.py"))
+
+
+def test_sources_are_those_that_a_page_includes():
+    text = 'include="kernels.ops.add:_add" include="cuda/kernels.cu" include="gone.module:name" include="/etc/passwd"'
+    assert sources["source_paths"](text, ROOT) == {"kernels/ops/add.py", "cuda/kernels.cu"}
+
+
+def test_a_source_has_an_anchor_for_every_line():
+    shown = sources["page_of"]("kernels/a.py", "one = 1\n\n\nif one < 2:\n    '''<b>'''\n")
+    for line in range(1, 6):
+        assert shown.count(f'<a id="L{line}"></a>') == 1
+    assert 'name="' not in shown and "&lt;b&gt;" in shown and "href" not in shown
+
+
+def test_a_sections_navigation_is_named_after_its_title():
+    post = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_post_page"]
+    nav = (
+        '<nav class="md-nav" data-md-level="1" aria-labelledby="__nav_4_label" aria-expanded="false">\n'
+        '  <label class="md-nav__title" for="__nav_4">\n    <span class="md-nav__icon md-icon"></span>\n'
+        "    Work &amp; shops\n  </label>"
+    )
+    assert 'aria-label="Work &amp; shops" aria-expanded="false"' in post(nav)
+    assert "aria-labelledby" not in post(nav)
