@@ -18,7 +18,7 @@ from typing import Any
 
 from kernels.lessons import machine
 from kernels.lessons.look import Unchanged
-from kernels.lessons.model import Block, Fault, Inline, PageOutcome, PageScan, PageSource
+from kernels.lessons.model import REFUSED, Block, Fault, Inline, PageOutcome, PageScan, PageSource
 from kernels.lessons.notebook import is_notebook, scan_notebook
 from kernels.lessons.runner import Job, Runner
 from kernels.lessons.scan import scan_page
@@ -159,6 +159,20 @@ class Engine:
             if mode == "accept":
                 report.written += work.accept(only)
         return report
+
+    def accept_shown(self, shown: PageOutcome) -> tuple[list[str], str]:
+        """Accept the outputs that a page shows, without running anything: the files written, or why it is refused."""
+        name = shown.scan.source.name
+        if any(fault.kind in REFUSED for fault in shown.all_faults()):
+            return [], f"{name} is not accepted: one of its blocks fails"
+        work = PageWork(self, shown.scan, "run", self._unchanged.look())
+        if work.jobs():
+            return [], f"{name} is not accepted: what it stands on has changed since it was shown"
+        again = work.finish()
+        texts = [{key: each.output.text for key, each in page.outcomes.items()} for page in (shown, again)]
+        if texts[0] != texts[1] or shown.values != again.values:
+            return [], f"{name} is not accepted: its outputs are not those that were shown"
+        return work.accept(None), ""
 
 
 def _tuples(each: dict[str, Any]) -> dict[str, Any]:

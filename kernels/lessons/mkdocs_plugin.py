@@ -30,7 +30,7 @@ from kernels.lessons.preview import Preview, stamps
 from kernels.lessons.preview_loop import EditedFirst
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
-from kernels.lessons.report import counted, describe, summary
+from kernels.lessons.report import acceptable, counted, describe, ran, summary
 from kernels.lessons.scan import annotate_known, rendered_unseen, scan_page
 from kernels.lessons.staging import Staging
 from kernels.lessons.store import text_digest
@@ -143,6 +143,9 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self.report.pages |= self._notebooks.pages
         self.report.interrupted |= self._notebooks.interrupted
         log.info("Lessons: %s", summary(self._brought))
+        if self.command == "serve":
+            for line in ran(self._brought, _docs_name(config)):
+                log.info("%s", line)
         return files
 
     on_files = CombinedEvent(_add_notebooks, _bring_pages)
@@ -272,7 +275,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         publishing = self.command == "gh-deploy" or bool(os.environ.get("MIKE_DOCS_VERSION"))
         strict = config.strict or publishing
         strict |= (os.environ.get("LESSONS_MODE") or self.config.mode) != "run"
-        faults = sorted(dict.fromkeys([*self.report.faults(), *self._late]), key=lambda fault: (fault.page, fault.line))
+        told = self._brought if self.command == "serve" else self.report  # a preview does not say all again
+        faults = sorted(dict.fromkeys([*told.faults(), *self._late]), key=lambda fault: (fault.page, fault.line))
         fatal = 0
         for fault in faults:
             tolerated = fault.kind in TOLERATED and not strict
@@ -309,8 +313,18 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             if path.exists():
                 server.watch(str(path))
         if isinstance(server, PreviewServer):
-            server.follow(self.preview)
+            server.follow(self.preview, self._accept_shown)
         return server
+
+    def _accept_shown(self) -> None:
+        """Accept what the pages show; what fails, and what has changed since it was shown, is not accepted."""
+        names = acceptable(self.report)
+        for name in names:
+            written, refusal = self.engine.accept_shown(self.report.pages[name])
+            for line in [refusal] if refusal else [f"accepted {path}" for path in written]:
+                log.info("%s", line)
+        if not names:
+            log.info("nothing is shown that could be accepted")
 
     def _discard(self) -> None:
         if self._staging is not None:

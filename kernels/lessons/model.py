@@ -10,6 +10,8 @@ NEEDS = ("cpu", "triton", "nvcc", "cxx", "gpu")
 """What a block may ask of a machine: nothing, Triton (interpreted), nvcc, a host C++ compiler, an NVIDIA GPU."""
 
 NOT_RUN = "not run: "  # how a fault's message begins where an earlier block of its session failed
+REFUSED = ("failed", "option", "markdown", "unplaced", "store")
+"""Faults of a page that is never accepted while it has them."""
 EVIDENCE = ("run", "trace", "compile", "measure")
 """What the output of a block is evidence of."""
 

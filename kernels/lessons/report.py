@@ -41,6 +41,22 @@ def describe(fault: Fault, docs: str = "docs") -> str:
     return "\n".join(lines)
 
 
+def ran(report: Report, docs: str = "docs") -> Iterator[str]:
+    """A line for each page of which blocks ran: which, and how long each took."""
+    for name, page in report.pages.items():
+        found = [(each.block.id, each.output.seconds) for each in page.outcomes.values() if each.status == "ran"]
+        if found:
+            total = sum(seconds for _, seconds in found)
+            each = ", ".join(f"{block} {seconds:.2f} s" for block, seconds in found)
+            yield f"{docs}/{name}: {counted(len(found), 'block')} ran in {total:.2f} s: {each}"
+
+
+def acceptable(report: Report) -> list[str]:
+    """Names of pages that show what is not accepted yet."""
+    shown = {"drift", "new", "edited"}
+    return [name for name, page in report.pages.items() if any(fault.kind in shown for fault in page.all_faults())]
+
+
 def summary(report: Report) -> str:
     """The counts, which must add up: a block that neither ran, was kept nor was frozen is among the failed."""
     counts = report.counts()

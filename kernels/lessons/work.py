@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.lessons import compare, machine
 from kernels.lessons.look import Look
-from kernels.lessons.model import NOT_RUN, Block, Fault, Outcome, Output, PageOutcome, PageScan
+from kernels.lessons.model import NOT_RUN, REFUSED, Block, Fault, Outcome, Output, PageOutcome, PageScan
 from kernels.lessons.normalise import normalise
 from kernels.lessons.reach import Reach
 from kernels.lessons.runner import Job, JobResult
@@ -324,10 +324,7 @@ class PageWork:
 
     def accept(self, only: Callable[[str, Block], bool] | None) -> list[str]:
         """Write what ran. A page with a failed block is left as it was accepted."""
-        failed = [
-            f for f in self.outcome.all_faults() if f.kind in ("failed", "option", "markdown", "unplaced", "store")
-        ]
-        if failed:
+        if any(fault.kind in REFUSED for fault in self.outcome.all_faults()):
             return []
         entries: dict[str, tuple[Block, Output, dict[str, Any]]] = {}
         keep: set[str] = set()

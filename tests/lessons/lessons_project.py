@@ -115,14 +115,14 @@ class Project:
             text += "".join(traceback.format_exception(result.exception))
         return Done(result.exit_code, text)
 
-    def start(self, *command: str, stdout=subprocess.PIPE, **named: str) -> subprocess.Popen:
+    def start(self, *command: str, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **named: str) -> subprocess.Popen:
         """Start `lessons …`, `mkdocs …` or `mike …` in the project; its errors go to its output."""
         program = str(SCRIPTS / command[0]) if (SCRIPTS / command[0]).exists() else command[0]
         return subprocess.Popen(
             [program, *command[1:]],
             cwd=self.root,
             env=self.environment(**named),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=subprocess.STDOUT,
         )

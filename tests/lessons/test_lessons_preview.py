@@ -150,3 +150,30 @@ def test_a_save_stops_a_block_that_runs_and_leaves_its_page_out(root):
     assert report.interrupted and list(report.pages) == ["quick.md"]
     assert report.pages["quick.md"].outcomes["it"].output.text == "1"
     assert time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize(
+    ("code", "change", "said"),
+    [
+        ("print(open('docs/data.txt').read())", None, ""),
+        ("print(open('docs/data.txt').read())", "docs/data.txt", "has changed since it was shown"),
+        ("from kernels.a import x; print(x)", "kernels/a.py", "has changed since it was shown"),
+        ("1 / 0", None, "one of its blocks fails"),
+    ],
+)
+def test_what_is_shown_is_accepted_unless_it_fails_or_something_has_changed_since(root, code, change, said):
+    (root / "kernels/__init__.py").touch()
+    (root / "kernels/a.py").write_text("x = 1\n")
+    engine = Engine(root, lambda: None)
+    source = PageSource("page.md", root / "docs/page.md", "text")
+    engine.scan = lambda source: PageScan(source, [Block("it", 1, "python", code)])
+    try:
+        shown = engine.bring_up_to_date([source]).pages["page.md"]
+    finally:
+        engine.close()
+    if change:
+        (root / change).write_text("x = 2\n")
+    written, refusal = engine.accept_shown(shown)
+    assert said in refusal and bool(refusal) == bool(said)
+    assert written == ([] if said else ["page/it.txt", "page/index.json"])
+    assert (root / "lessons_src/outputs/page/it.txt").exists() is not bool(said)

@@ -5,8 +5,11 @@ What others show of a page follows. How much is rendered is counted, by a hook t
 
 import functools
 import json
+import os
+import re
 import socket
 import statistics
+import subprocess
 import time
 import urllib.request
 
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.slow
 class Preview:
     """`lessons serve` on a free port."""
 
-    def __init__(self, project: Project, *arguments: str) -> None:
+    def __init__(self, project: Project, *arguments: str, stdin=None) -> None:
         self.project = project
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -28,7 +31,7 @@ class Preview:
         self.said = project.root.parent / "said.log"
         with self.said.open("wb") as said:
             command = ("lessons", "serve", "--address", f"127.0.0.1:{port}", *arguments)
-            self.process = project.start(*command, stdout=said)
+            self.process = project.start(*command, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=said)
 
     def end(self) -> None:
         self.process.kill()
@@ -170,6 +173,7 @@ def test_a_failing_block_is_shown_on_its_page_and_the_others_go_on(preview):
     preview.project.edit("docs/index.md", "print(f())", "print(1 / 0)")
     preview.wait_for("ZeroDivisionError")
     assert "index.md:7" in preview.read()
+    assert "index.md&quot;, line 7, in &lt;module&gt;" in preview.read()  # the traceback names the line of the Markdown
     preview.project.edit("docs/other.md", "More words", "Still here")
     preview.wait_for("Still here", "other/")
     preview.project.edit("docs/index.md", "print(1 / 0)", "print(f())")
@@ -265,3 +269,51 @@ def test_a_build_that_fails_leaves_what_is_shown(book):
     book.project.edit("docs/index.md", "Broken words", "New words")
     book.wait_for("New words")
     book.wait_for("Changed words", "two/")
+
+
+@pytest.fixture
+def keyboard(project):
+    """A preview in a terminal of its own, and a function that presses a key in it."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals to press keys in")
+    project.page("index", f"# I\n\n{fence('print(1)', 'one')}")
+    project.page("other", f"# O\n\n{fence('print(2)', 'two')}")
+    assert project.lessons("accept").status == 0
+    master, slave = pty.openpty()
+    started = Preview(project, stdin=slave)
+    try:
+        started.wait_for("<code>1")
+        yield started, lambda key: os.write(master, key.encode())
+    finally:
+        started.end()
+        os.close(master)
+        os.close(slave)
+
+
+def test_it_says_what_ran_and_for_how_long(keyboard):
+    preview, _ = keyboard
+    preview.project.edit("docs/index.md", "print(1)", "import time; time.sleep(0.3); print(3)")
+    preview.wait_for("the output differs")
+    said = preview.said.read_text()
+    match = re.search(r"docs/index\.md: 1 block ran in (\S+) s: one (\S+) s", said)
+    assert match and float(match[1]) == float(match[2]) >= 0.3
+    assert "docs/other.md:" not in said
+
+
+def test_a_key_accepts_what_is_shown_and_nothing_of_a_page_that_fails(keyboard):
+    preview, press = keyboard
+    before = preview.project.accepted()
+    preview.project.edit("docs/index.md", "print(1)", "print(3)")
+    preview.project.edit("docs/other.md", "print(2)", "print(4)\n```\n\n" + fence("print(1 / 0)", "bad").rstrip("`\n"))
+    preview.wait_for("the output differs")
+    preview.wait_for("ZeroDivisionError", "other/")
+    press("x")
+    press("a")
+    deadline = time.monotonic() + 20
+    while preview.project.accepted() == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    while "the output differs" in preview.read() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    after = preview.project.accepted()
+    assert after["index/one.txt"] == b"3\n" and "the output differs" not in preview.read()
+    assert {name for name in after if after[name] != before.get(name)} == {"index/one.txt", "index/index.json"}
+    assert "other.md is not accepted: one of its blocks fails" in preview.said.read_text()
