@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Workshop A2 as a notebook: a row that several programs share
 #
-# Few rows and many columns leave most of a GPU idle, if a row belongs to one program. So cut it. Then somebody
-# must put the parts together, and nobody may read before all have written.
+# The bench beside [Workshop A2](../../docs/workshops/a2-split-softmax.md), whose exercise is checked with
+# `lessons check split_softmax`. Few rows and many columns leave most of a GPU idle, if a row belongs to one
+# program. So cut it. Then somebody must put the parts together, and nobody may read before all have written.
 
 # %% id="setup" needs="triton"
 import os

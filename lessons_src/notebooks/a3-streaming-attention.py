@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Workshop A3 as a notebook: attention that never writes its scores
 #
-# The scores of all queries against all keys are a matrix that nobody wants. A program that walks over the keys
-# needs only a maximum, a sum, and a row of the output.
+# The bench beside [Workshop A3](../../docs/workshops/a3-streaming-attention.md), whose exercise is checked with
+# `lessons check streaming_attention`. The scores of all queries against all keys are a matrix that nobody wants.
+# A program that walks over the keys needs only a maximum, a sum, and a row of the output.
 
 # %% id="setup" needs="triton"
 import os

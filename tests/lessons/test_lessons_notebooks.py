@@ -132,6 +132,22 @@ def test_a_shown_notebook_is_a_page_with_links_to_pages(noted):
     assert not (noted.root / "site/notebooks/download/doubling/index.html").exists()
 
 
+def test_what_mkdocs_jupyter_brings_stays_out_of_the_page(noted):
+    pytest.importorskip("mkdocs_jupyter")
+    assert noted.build("--strict").status == 0
+    brought = noted.html("notebooks/doubling")
+    assert "<script" in brought and "<style" in brought and "cdn" in brought  # else the hook has nothing to do
+    noted.write("mkdocs.yml", f"{noted.read('mkdocs.yml')}hooks: [{ROOT / 'docs/.theme/notebooks.py'}]\n")
+    assert noted.build("--strict").status == 0
+    page = noted.html("notebooks/doubling").partition("<main>")[2]
+    for word in ("<script", "<style", "http", "clipboard", "Prompt", "Collapser", "highlight-ipynb"):
+        assert word not in page, word
+    assert page.count("print(double(4))") == 0 and page.count('class="highlight"') == 2  # coloured, and once
+    assert 'href="../download/doubling.ipynb" download' in page
+    assert page.count('<pre tabindex="0">') == 3 and "<td>10</td>" in page
+    assert "Download" not in noted.html()  # other pages are left alone
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
