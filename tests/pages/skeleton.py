@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -212,7 +213,7 @@ def faults(page: Page) -> list[str]:
         elif why := check(page):
             found.append(f"{page.name}: the section {title!r} {why}")
     here = [title for title in SECTIONS if page.first.get(title)]
-    for before, title in zip(here, here[1:], strict=False):
+    for before, title in itertools.pairwise(here):
         if page.last[title] < page.first[before] and title not in (
             "What goes wrong",
             "Who owns what",
