@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernels.figures.html import data_table, escape, figure
+from kernels.figures.html import Markup, data_table, escape, figure
 
 if TYPE_CHECKING:
     from kernels.inspect import CompileFacts
@@ -64,9 +64,9 @@ def occupancy_figure(kernels: Sequence[Kernel], caption: str = "") -> str:
             fact = kernel.facts[arch]
             found = occupancy(arch, kernel.threads, fact.registers, fact.shared_bytes)
             reason = " and ".join(found.limited_by)
-            cells.append(
-                f"{fact.registers} registers: {found.warps} of {found.most_warps} warps, {found.share:.0%}; {reason}"
-            )
+            head = f"{found.share:.0%}, {found.warps} of {found.most_warps} warps"
+            below = f"{fact.registers} registers; limited by {reason}"
+            cells.append(Markup(f"{escape(head)}<br><small>{escape(below)}</small>"))
         rows.append((kernel.name, kernel.threads, *cells))
     table = data_table(
         ("kernel", "threads", *(f"sm_{arch}" for arch in archs)),

@@ -95,4 +95,4 @@ def test_without_scripts_there_is_a_table_and_no_empty_box(page):
     shown = page(scripts=False)
     assert shown.locator(".kl-occupancy").bounding_box() is None
     rows = shown.locator("tbody tr").all_inner_texts()
-    assert len(rows) == 2 and "33 registers: 48 of 64 warps, 75%; registers" in rows[0]
+    assert len(rows) == 2 and "75%, 48 of 64 warps\n33 registers; limited by registers" in rows[0]
