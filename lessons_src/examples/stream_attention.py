@@ -41,7 +41,7 @@ def arms():
     return [
         Timed("formula", "lessons_src.examples.stream_attention:formula", formula),
         Timed("workshop", "lessons_src.solutions.streaming_attention:attention", learners),
-        Timed("operator", "kernels.ops.attention:_launch", lambda q, k, v: attention(q, k, v, causal=True)),
+        Timed("operator", "kernels.ops.attention:_launch_either", lambda q, k, v: attention(q, k, v, causal=True)),
         Timed("torch", "", library),
     ]
 
