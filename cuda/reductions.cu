@@ -13,7 +13,7 @@
 
 constexpr int kSumThreads = 256;
 constexpr int kSumWarps = kSumThreads / 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr unsigned kSumLanes = 0xffffffffu;
 
 static_assert(kSumThreads % 32 == 0 && kSumWarps <= 32, "whole warps, and one warp can add up what they leave");
 
@@ -21,7 +21,7 @@ static_assert(kSumThreads % 32 == 0 && kSumWarps <= 32, "whole warps, and one wa
 // should use: beyond lane 31 a shuffle gives a lane its own value.
 __device__ __forceinline__ float warp_sum(float value) {
     for (int distance = 16; distance > 0; distance /= 2) {
-        value += __shfl_down_sync(kAllLanes, value, distance);
+        value += __shfl_down_sync(kSumLanes, value, distance);
     }
     return value;
 }
@@ -29,7 +29,7 @@ __device__ __forceinline__ float warp_sum(float value) {
 // The same sum in every lane: each step exchanges values with the lane whose number differs in one bit.
 __device__ __forceinline__ float warp_sum_everywhere(float value) {
     for (int bit = 16; bit > 0; bit /= 2) {
-        value += __shfl_xor_sync(kAllLanes, value, bit);
+        value += __shfl_xor_sync(kSumLanes, value, bit);
     }
     return value;
 }
@@ -119,9 +119,9 @@ __global__ void block_sums_atomic(const float* __restrict__ x, float* __restrict
 __global__ void warp_exchanges(const float* __restrict__ x, float* __restrict__ out, int64_t n, int argument) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
     const float value = i < n ? x[i] : 0.0f;  // no early return: a shuffle waits for all lanes of its mask
-    const float broadcast = __shfl_sync(kAllLanes, value, argument);
-    const float down = __shfl_down_sync(kAllLanes, value, argument);
-    const float crossed = __shfl_xor_sync(kAllLanes, value, argument);
+    const float broadcast = __shfl_sync(kSumLanes, value, argument);
+    const float down = __shfl_down_sync(kSumLanes, value, argument);
+    const float crossed = __shfl_xor_sync(kSumLanes, value, argument);
     const float sum = warp_sum_everywhere(value);
     if (i < n) {
         out[i] = broadcast;

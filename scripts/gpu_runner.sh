@@ -320,6 +320,7 @@ step_experiments() {
     for dtype in ${spec#*:}; do dtypes+=(--dtype "$dtype"); done
     kernel_bench "precision: $name" 120 --op "$name" "${dtypes[@]}" --shape 4096x4096x4096 --output "$out/precision-$name.json"
   done
+  SHOW=12 part "values of the inputs" 120 "$PYTHON" scripts/input_values.py --iters "$ITERS" --output "$out/input-values.json"
   SHOW=12 part "reports of the tools" 300 "$PYTHON" scripts/tool_reports.py --output "$out/tool-reports.json"
   if find_tool ncu >/dev/null; then
     SHOW=40 part "profile softmax" 240 "$PYTHON" scripts/profile_kernel.py --op softmax --shape 16384x4096 \

@@ -7,6 +7,9 @@ import re
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
+_COMMAND = re.compile(r">(\\[a-zA-Z]+)<")
+_OPEN, _CLOSE = re.compile(r"(?<!\\)\{"), re.compile(r"(?<!\\)\}")
+
 
 def on_page_content(content: str, **named) -> str:
     """The page with its formulas as MathML.
@@ -26,4 +29,10 @@ def _mathml(match: re.Match) -> str:
         formula = convert(latex, display="block" if opening == "[" else "inline")
     except Exception as error:
         raise ValueError(f"the formula {latex!r} cannot be shown: {type(error).__name__}: {error}") from error
+    # The converter lets these pass: it shows an unknown command as it is written, and closes what was left open.
+    unknown = _COMMAND.search(formula)
+    if unknown:
+        raise ValueError(f"the formula {latex!r} cannot be shown: {unknown[1]} is not a command that is known here")
+    if len(_OPEN.findall(latex)) != len(_CLOSE.findall(latex)):
+        raise ValueError(f"the formula {latex!r} cannot be shown: its braces do not pair")
     return f'<{tag} class="kl-formula">{formula}</{tag}>'

@@ -18,10 +18,17 @@ document$.subscribe(function () {
     }, true)
   }
 
-  // What is wider than the page is scrolled with the keyboard, too.
-  document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap, div.kl-formula").forEach(function (each) {
-    if (each.scrollWidth > each.clientWidth) each.setAttribute("tabindex", "0")
-  })
+  // The theme calls the button of every code block a navigation of the page.
+  var article = document.querySelector("article")
+  var unname = function () {
+    article.querySelectorAll("nav.md-code__nav:not([role])").forEach(function (each) { each.setAttribute("role", "none") })
+  }
+  if (article) {
+    new MutationObserver(unname).observe(article, { childList: true, subtree: true })
+    unname()
+  }
+
+  reachable()
 })
 
 // Folded answers are printed.
@@ -33,3 +40,11 @@ window.addEventListener("beforeprint", function () {
 window.addEventListener("afterprint", function () {
   folded.forEach(function (each) { each.open = false })
 })
+
+// What is wider than the page is scrolled with the keyboard, too.
+function reachable() {
+  document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap, div.kl-formula").forEach(function (each) {
+    if (each.scrollWidth > each.clientWidth) each.setAttribute("tabindex", "0")
+  })
+}
+window.addEventListener("resize", reachable)

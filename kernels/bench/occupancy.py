@@ -117,7 +117,7 @@ def ask(driver: Driver, function: ctypes.c_void_p, arch: int) -> tuple[int, int,
     for dynamic in DYNAMIC_BYTES:
         if static + dynamic > shared_limit_bytes(arch):
             continue
-        if dynamic > 48 << 10:
+        if static + dynamic > 48 << 10:  # or the driver says that no block fits
             driver.call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED, ctypes.c_int(dynamic))
         for threads in (t for t in THREADS if t <= most):
             ours = occupancy(arch, threads, registers, static + dynamic).blocks

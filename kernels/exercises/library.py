@@ -90,19 +90,23 @@ def exercises(root: Path | None = None) -> list[str]:
 
 
 def place_of(files: Files, lesson: str) -> tuple[int, int, str, int]:
-    """What sorts exercises as a learner meets them: lessons by number, then labs, then the rest; on a page, downwards.
+    """What sorts exercises as a learner meets them: lessons, labs, workshops, then the rest; on a page, downwards.
+
+    Lessons and labs go by their number; workshops too, those of I before those of A.
 
     lesson: the page below docs/ with the heading, as in "lessons/1-offsets-and-masks.md#exercise".
     """
     page, _, heading = lesson.partition("#")
     folders = ("lessons", "labs", "workshops")
-    match = re.match(r"(\w+)/(\d+)", page)
+    match = re.match(r"(\w+)/([ia]?)(\d+)-", page)
     known = match is not None and match[1] in folders
     try:
         down = (files.root / "docs" / page).read_text(encoding="utf-8").find(f"{{#{heading}}}")
     except OSError:
         down = -1
-    return (folders.index(match[1]), int(match[2]), page, down) if known else (len(folders), 0, page, down)
+    if not known:
+        return len(folders), 0, page, down
+    return folders.index(match[1]), int(match[3]) + 100 * (match[2] == "a"), page, down
 
 
 def find(name: str, root: Path | None = None) -> Files:

@@ -6,6 +6,7 @@ from kernels.figures.choice import case_table, choice_table, enough_chart, score
 from kernels.figures.divergence import divergence_figure
 from kernels.figures.error_budget import error_budget_chart, error_budget_table
 from kernels.figures.exercises import exercise_answers, exercise_lists, exercise_overview
+from kernels.figures.explorers import access_explorer, merge_explorer, roofline_explorer, tile_explorer
 from kernels.figures.ground_truth import access_table, counter_table, reason_table
 from kernels.figures.html import Markup, data_table, figure
 from kernels.figures.mutants import mutant_list, rewrite_list, verdict_summary
@@ -25,6 +26,7 @@ __all__ = [
     "MASKED",
     "NOBODY",
     "Markup",
+    "access_explorer",
     "access_table",
     "bank_figure",
     "bank_tile",
@@ -46,6 +48,7 @@ __all__ = [
     "figure",
     "limit_chart",
     "line_chart",
+    "merge_explorer",
     "mutant_list",
     "overview_table",
     "ownership_grid",
@@ -57,12 +60,14 @@ __all__ = [
     "result_table",
     "rewrite_list",
     "roofline",
+    "roofline_explorer",
     "sanitizer_block",
     "sanitizer_summary",
     "sanitizer_table",
     "score_table",
     "stepper",
     "thread_table",
+    "tile_explorer",
     "tile_walk",
     "timeline",
     "verdict_list",

@@ -34,8 +34,8 @@ def _answer(exercise, files, href: Callable[[str], str]) -> str:
     if not regions:
         raise ValueError(f"{files.shown(files.solution)} has no region between the marks")
     page = exercise.lesson.partition("#")[0]
-    name = re.sub(r"^.*/(\w+)-.*$", r"\1", page)
-    where = f"Lesson {name}" if page.startswith("lessons/") else f"Lab {name}" if page.startswith("labs/") else page
+    found = re.match(r"(lesson|lab|workshop)s/(\w+?)-", page)
+    where = f"{found[1].capitalize()} {found[2].upper()}" if found else page
     code = "".join(
         f'<div class="highlight"><pre><code>{_coloured(dedent(each.text))}</code></pre></div>' for each in regions
     )

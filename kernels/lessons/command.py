@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kernels.lessons import check_command, scratch_command
+from kernels.lessons.model import Fault
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -156,7 +157,7 @@ def list_blocks(
         for block in scan.blocks:
             total += 1
             here = "from its record" if engine.machine.lacking(scan.needs_of(block)) else "runs"
-            where = f"{docs}/{source.name}:{block.line + source.line_offset}"
+            where = Fault(source.name, block.line + source.line_offset, "", "").where(docs)
             table.add_row(where, block.id, ",".join(block.needs), block.check, block.evidence, here)
         for fault in scan.faults:
             table.add_row(fault.where(docs), fault.block, "", "", "", fault.message)
@@ -342,7 +343,7 @@ def _choose(sources, names: list[str] | None):
     known = {source.name: source for source in sources}
     chosen = []
     for name in names:
-        short = Path(name).as_posix().removeprefix("docs/")
+        short = Path(name).as_posix().removeprefix("docs/").removeprefix("lessons_src/")
         if short not in known:
             near = [each for each in known if Path(short).stem in each]
             _err.print(

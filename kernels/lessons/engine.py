@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from kernels.lessons import machine
-from kernels.lessons.model import Block, Fault, Inline, PageOutcome, PageScan, PageSource
+from kernels.lessons.look import Unchanged
+from kernels.lessons.model import REFUSED, Block, Fault, Inline, PageOutcome, PageScan, PageSource
+from kernels.lessons.notebook import is_notebook, scan_notebook
 from kernels.lessons.runner import Job, Runner
 from kernels.lessons.scan import scan_page
 from kernels.lessons.store import RunStore, text_digest
 from kernels.lessons.work import PageWork
-from kernels.sources import Sources
 
 MODES = ("run", "frozen", "verify", "accept")
 
@@ -45,6 +46,8 @@ class Report:
 
     pages: dict[str, PageOutcome] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    """Whether pages were left out because nobody waits for them any more."""
 
     def faults(self) -> list[Fault]:
         """All faults, by page and line."""
@@ -75,6 +78,7 @@ class Engine:
         self.commit = machine.commit(root)
         self.new_markdown = new_markdown
         self._runner = Runner(root, jobs)
+        self._unchanged = Unchanged(root)
 
     def close(self) -> None:
         """End the warm workers."""
@@ -88,7 +92,7 @@ class Engine:
             blocks = [Block(**{**each, **_tuples(each)}) for each in noted["blocks"]]
             inlines = [Inline(**each) for each in noted["inlines"]]
             return PageScan(source, blocks, inlines, noted["includes"])
-        scan = scan_page(source, self.new_markdown)
+        scan = scan_notebook(source) if is_notebook(source) else scan_page(source, self.new_markdown)
         if not scan.faults:
             noted = {
                 "key": key,
@@ -107,20 +111,33 @@ class Engine:
         *,
         progress: Callable[[str, int, int], None] | None = None,
         only: Callable[[str, Block], bool] | None = None,
+        interrupted: Callable[[], bool] | None = None,
     ) -> Report:
         """Bring the pages to a state that can be shown, and say what is wrong with them.
 
         `progress` hears (what starts, blocks started, blocks to run). `only` restricts what `accept` may replace:
-        it is asked with a page's name and a block.
+        it is asked with a page's name and a block. When `interrupted` says yes, what runs is stopped, and the report
+        leaves out the pages that were not done.
 
         Raises:
             ValueError: `mode` is not a mode.
         """
         if mode not in MODES:
             raise ValueError(f"LESSONS_MODE={mode!r} is not one of {', '.join(MODES)}")
-        look = Sources(self.root)
-        works = [PageWork(self, self.scan(source), mode, look) for source in sources]
-        jobs = [job for work in works for job in work.jobs()]
+        report = Report()
+        look = self._unchanged.look()
+        sources = list(sources)
+        if mode == "run":
+            known = {source.name: self._unchanged.get(source) for source in sources}
+            report.pages |= {name: outcome for name, outcome in known.items() if outcome is not None}
+            sources = [source for source in sources if known[source.name] is None]
+        works, jobs = [], []
+        for source in sources:
+            if interrupted and interrupted():
+                report.interrupted = True
+                break
+            works.append(PageWork(self, self.scan(source), mode, look))
+            jobs += works[-1].jobs()
         total, started = sum(len(job.items) for job in jobs), [0]
 
         def hear(job: Job, item: str) -> None:
@@ -129,14 +146,33 @@ class Engine:
                 progress(f"{job.page} {item}", started[0], total)
 
         by_page = {work.scan.source.name: work for work in works}
-        for job, result in self._runner.run(jobs, hear):
-            by_page[job.page].take(job, result)
-        report = Report()
-        for work in works:
-            report.pages[work.scan.source.name] = work.finish()
+        for job, result in self._runner.run(jobs, hear, interrupted):
+            if result.interrupted:
+                report.interrupted = True
+                by_page.pop(job.page, None)
+            elif job.page in by_page:
+                by_page[job.page].take(job, result)
+        for name, work in by_page.items():
+            outcome = report.pages[name] = work.finish()
+            if mode == "run":
+                self._unchanged.put(outcome)
             if mode == "accept":
                 report.written += work.accept(only)
         return report
+
+    def accept_shown(self, shown: PageOutcome) -> tuple[list[str], str]:
+        """Accept the outputs that a page shows, without running anything: the files written, or why it is refused."""
+        name = shown.scan.source.name
+        if any(fault.kind in REFUSED for fault in shown.all_faults()):
+            return [], f"{name} is not accepted: one of its blocks fails"
+        work = PageWork(self, shown.scan, "run", self._unchanged.look())
+        if work.jobs():
+            return [], f"{name} is not accepted: what it stands on has changed since it was shown"
+        again = work.finish()
+        texts = [{key: each.output.text for key, each in page.outcomes.items()} for page in (shown, again)]
+        if texts[0] != texts[1] or shown.values != again.values:
+            return [], f"{name} is not accepted: its outputs are not those that were shown"
+        return work.accept(None), ""
 
 
 def _tuples(each: dict[str, Any]) -> dict[str, Any]:

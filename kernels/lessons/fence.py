@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import html as html_module
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import markdown_exec
 from pymdownx.inlinehilite import InlineHiliteException
@@ -22,6 +21,9 @@ from pymdownx.superfences import SuperFencesException
 
 from kernels.lessons.model import Block, Fault, Inline
 from kernels.lessons.options import LINE_OPTION, OptionError, parse_own_options, take_own_options
+
+if TYPE_CHECKING:
+    from kernels.sources import Snippet
 
 FENCED = ("python", "py", "bash", "sh", "cuda")
 """Languages whose fences come here: those that run, and those whose source a page includes."""
@@ -36,8 +38,11 @@ UNSEEN = "data-lesson-unseen"
 class Renderer(Protocol):
     """What a pass over a page must answer."""
 
-    root: Path
-    """The project's folder."""
+    def snippet(self, reference: str) -> Snippet:
+        """What the page includes. Raises KeyError, OSError or SyntaxError where there is no such thing."""
+
+    def kept(self, name: str, key: str, make: Callable[[], str]) -> str:
+        """HTML that `make` gave earlier under this name and key, or what it gives now."""
 
     def block(self, line: int, html: str, block_id: str) -> str:
         """HTML for the block whose fence opens at `line` of the body."""
@@ -209,21 +214,13 @@ def _include(current: Renderer | Collector, options: dict[str, Any], md: Any) ->
     if isinstance(current, Collector):
         current.includes.append((line, reference))
         return f'<div data-lesson-include="{line}"></div>'
-    from kernels.sources import source_of
-
     try:
-        snippet = source_of(reference, current.root)
+        snippet = current.snippet(reference)
     except (KeyError, OSError, SyntaxError) as error:
         return current.fault(line, "include", f"include={reference!r}: {error.args[0] if error.args else error}")
     extra = {name: value for name, value in options["extra"].items() if name in ("hl_lines", "title")}
-    language = {"cuda": "cuda", "python": "python"}[snippet.language]
-    tick = _free_character(snippet.text)
-    block = "\n\n".join(
-        markdown_exec.code_block(language, _hide_fence(text, tick), linenums=str(first), **extra)
-        for text, first in snippet.parts
-    )
-    rendered = markdown_exec.MarkdownConverter(md, update_toc=False).convert(block, id_prefix=f"include-{line}-")
-    rendered = str(rendered).replace(tick, "`")
+    key = f"{snippet.path}\n{snippet.parts}\n{extra}"
+    rendered = current.kept(f"include:{reference}:{extra}", key, lambda: _highlighted(snippet, extra, md))
     caption = f"{snippet.path}, {reference.rpartition(':')[2].replace(',', ', ')}" if ":" in reference else reference
     kind = "Excerpt of" if ":" in reference else "The file"
     return (
@@ -231,6 +228,17 @@ def _include(current: Renderer | Collector, options: dict[str, Any], md: Any) ->
         f'data-source="{html_module.escape(snippet.path)}" data-lines="{snippet.first_line}-{snippet.last_line}">'
         f"{rendered}<figcaption>{kind} <code>{html_module.escape(caption)}</code></figcaption></figure>"
     )
+
+
+def _highlighted(snippet: Snippet, extra: dict[str, Any], md: Any) -> str:
+    tick = _free_character(snippet.text)
+    block = "\n\n".join(
+        markdown_exec.code_block(snippet.language, _hide_fence(text, tick), linenums=str(first), **extra)
+        for text, first in snippet.parts
+    )
+    prefix = f"include-{snippet.path}-{snippet.first_line}-"
+    rendered = markdown_exec.MarkdownConverter(md, update_toc=False).convert(block, id_prefix=prefix)
+    return str(rendered).replace(tick, "`")
 
 
 def register(mdx_configs: dict[str, Any], extensions: list[Any]) -> None:

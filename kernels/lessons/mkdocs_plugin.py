@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 import logging
 import os
 from pathlib import Path
 
-from jinja2 import BytecodeCache
 from markdown import Markdown
 from mkdocs.commands import build as build_command
 from mkdocs.commands import serve as serve_command
@@ -15,20 +16,25 @@ from mkdocs.config import base, load_config
 from mkdocs.config import config_options as options
 from mkdocs.exceptions import Abort, PluginError
 from mkdocs.livereload import LiveReloadServer
-from mkdocs.plugins import BasePlugin, event_priority
-from mkdocs.utils import CountHandler
+from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority
+from mkdocs.structure.files import File
+from mkdocs.utils import CountHandler, get_relative_url
 from mkdocs.utils import meta as front_matter
 
 from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
 from kernels.lessons.explained import linked
-from kernels.lessons.model import Fault, PageScan, PageSource
+from kernels.lessons.model import Fault, PageOutcome, PageScan, PageSource
+from kernels.lessons.notebook import is_notebook, notebook_sources, write_notebooks
+from kernels.lessons.preview import Preview, stamps
+from kernels.lessons.preview_loop import EditedFirst
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
-from kernels.lessons.report import describe, summary
+from kernels.lessons.report import acceptable, counted, describe, ran, summary
 from kernels.lessons.scan import annotate_known, rendered_unseen, scan_page
 from kernels.lessons.staging import Staging
 from kernels.lessons.store import text_digest
+from kernels.lessons.templates import KeptTemplates
 
 log = logging.getLogger("mkdocs.plugins.lessons")
 
@@ -40,7 +46,10 @@ class LessonsConfig(base.Config):
     """Options of the plugin in mkdocs.yml."""
 
     mode = options.Choice(("run", "frozen", "verify"), default="run")
+    shown_notebooks = options.ListOfItems(options.Type(str), default=[])
     watch = options.ListOfItems(options.Type(str), default=["kernels", "cuda", "lessons_src", "results"])
+    shared = options.ListOfItems(options.Type(str), default=[])
+    """Pages that others are made from, as a glossary is: when one changes, a live preview renders all pages."""
 
 
 class LessonsPlugin(BasePlugin[LessonsConfig]):
@@ -53,11 +62,14 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self._made_for: tuple[Path, str] | None = None
         self.command = "build"
         self.dirty = False
-        self.report = Report()
+        self.report = self._notebooks = self._brought = Report()
+        self._asked: set[str] = set()
         self._staging: Staging | None = None
-        self._shown: dict[str, str] = {}
-        self._titles: dict[str, str] = {}
-        self._templates = _Templates()
+        self.preview = Preview()
+        self._templates: KeptTemplates | None = None
+        self._nav = None
+        self._entries: dict[str, list] = {}
+        self._to_index: dict[str, object] = {}
         self._renderer: PageRenderer | None = None
         self._pass = None
         self._late: list[Fault] = []
@@ -71,6 +83,12 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         if self.engine:
             self.engine.close()
 
+    @property
+    def previewing(self) -> bool:
+        """Whether a live preview renders only what changed."""
+        return self.command == "serve" and self.dirty
+
+    @event_priority(100)
     def on_config(self, config):
         """Register the fences and make the engine."""
         try:
@@ -82,7 +100,11 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         if self._made_for != (root, settings):  # MkDocs keeps this plugin when mkdocs.yml is saved under live preview
             self.on_shutdown()
             self.engine = Engine(root.resolve(), new_markdown_of(config), settings=settings)
-            self._made_for, self._shown = (root, settings), {}
+            self._made_for, self._templates = (root, settings), KeptTemplates(root)
+            self.preview.forget()
+        if self.previewing:
+            env = self._templates.environment(config.theme.get_env, config.theme.dirs)
+            config.theme.get_env = lambda: env
         return config
 
     def on_pre_build(self, *, config) -> None:
@@ -92,42 +114,103 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self._staging = Staging(Path(config.site_dir))
         config.site_dir = str(self._staging.folder)
 
-    @event_priority(-90)
-    def on_files(self, files, *, config):
-        """Bring every page up to date before the first is rendered."""
-        mode = os.environ.get("LESSONS_MODE") or self.config.mode
-        sources = page_sources(files)
+    @event_priority(50)
+    def _add_notebooks(self, files, *, config):
+        """Run the notebooks, and give the site what was made of them before another plugin looks for notebooks."""
         self._late = []
-        log.info("Lessons: %d pages in mode %s", len(sources), mode)
+        sources = notebook_sources(self.engine.root)
+        self._asked = self.preview.edited([*page_sources(files), *sources], self.report.pages)
+        self._brought = Report()
+        self._notebooks = self._bring(sources)
+
+        def url_of(page: str, here: str) -> str | None:
+            target = files.get_file_from_path(page)
+            return get_relative_url(target.url, here) if target else None
+
+        root, shown = self.engine.root, self.config.shown_notebooks
         try:
-            with showing() as progress:
-                self.report = self.engine.bring_up_to_date(sources, mode, progress=progress)
+            made = write_notebooks(root / ".lessons", root, self._notebooks.pages.values(), shown, url_of)
         except ValueError as error:
             raise PluginError(str(error)) from None
-        log.info("Lessons: %s", summary(self.report))
-        if self.command == "serve" and self.dirty:
-            self._mark_changed(files)
+        for uri in made:
+            files.append(File(uri, str(root / ".lessons"), config.site_dir, config.use_directory_urls))
         return files
 
+    @event_priority(-90)
+    def _bring_pages(self, files, *, config):
+        """Bring every page up to date before the first is rendered."""
+        self.report = self._bring(page_sources(files))
+        self.report.pages |= self._notebooks.pages
+        self.report.interrupted |= self._notebooks.interrupted
+        log.info("Lessons: %s", summary(self._brought))
+        if self.command == "serve":
+            for line in ran(self._brought, _docs_name(config)):
+                log.info("%s", line)
+        return files
+
+    on_files = CombinedEvent(_add_notebooks, _bring_pages)
+
+    def _bring(self, sources: list[PageSource]) -> Report:
+        """The report on these pages; on those that are not asked for in this build, it says what the last one said."""
+        mode = os.environ.get("LESSONS_MODE") or self.config.mode
+        asked = [source for source in sources if not self._asked or source.name in self._asked]
+        if asked:
+            log.info("Lessons: %s in mode %s", counted(len(asked), _kind(asked)), mode)
+        try:
+            with showing() as progress:
+                stop = self.preview.interrupted if self.previewing else None
+                report = self.engine.bring_up_to_date(asked, mode, progress=progress, interrupted=stop)
+        except ValueError as error:
+            raise PluginError(str(error)) from None
+        self._brought.pages |= report.pages
+        left = {source.name for source in sources} - report.pages.keys()
+        report.pages |= {name: outcome for name, outcome in self.report.pages.items() if name in left}
+        return report
+
+    def _outcome(self, uri: str) -> PageOutcome | None:
+        """What became of the source of a page of the site: a page, or a notebook that is shown as one."""
+        return self.report.pages.get(uri.removesuffix(".ipynb") + ".py" if uri.endswith(".ipynb") else uri)
+
     def on_nav(self, nav, *, config, files):
-        """Give pages that a dirty rebuild does not read the titles that they had: others name them."""
-        if self.command == "serve" and self.dirty:
-            for page in nav.pages:
-                known = self._titles.get(page.file.src_uri)
-                if known and not page.file.is_modified():
-                    page.title = known
+        """Decide what this build renders. A page that it does not read says what it said when it was shown."""
+        if self.previewing:
+            self._nav = nav
+            pages = {file.src_uri: file for file in files.documentation_pages() if self._outcome(file.src_uri)}
+            outcomes = {name: self._outcome(name) for name in pages}
+            common = self._in_common(config, files, nav)
+            self.preview.plan(outcomes, common, complete=not (self._asked or self.report.interrupted))
+            for name in self.preview.forget_gone(pages):
+                self._entries.pop(name, None)
+                self._to_index.pop(name, None)
+                gone = File(name, config.docs_dir, config.site_dir, config.use_directory_urls)
+                Path(gone.abs_dest_path).unlink(missing_ok=True)
+            for name, file in pages.items():
+                # MkDocs itself compares times: a page saved while it was built is older than what was built from it.
+                file.is_modified = functools.partial(self.preview.is_due, name)
+                if file.page is not None:
+                    links = self.preview.recall(name, file.page)
+                    known = {files.get_file_from_path(other): anchors for other, anchors in links.items()}
+                    file.page.links_to_anchors = {other: known[other] for other in known if other is not None}
         return nav
+
+    def _in_common(self, config, files, nav) -> str:
+        pages = {file.src_uri: file.page for file in files.documentation_pages() if file.page is not None}
+        texts = [self.report.pages[name].scan.source.digest for name in self.config.shared if name in self.report.pages]
+        theme = stamps(Path(config.theme.custom_dir)) if config.theme.custom_dir else []
+        settings = Path(config.config_file_path).stat().st_mtime_ns if config.config_file_path else 0
+        return self.preview.in_common(pages, [_outline(nav.items), texts, theme, settings])
 
     @event_priority(100)
     def on_page_markdown(self, markdown, *, page, config, files):
         """Number the page's blocks and make their outputs available to the fences."""
-        outcome = self.report.pages.get(page.file.src_uri)
-        if outcome is None:
+        outcome = self._outcome(page.file.src_uri)
+        if outcome is not None:
+            page.meta["lessons"] = _facts(outcome)
+        if outcome is None or page.file.src_uri.endswith(".ipynb"):
             return markdown
         self._renderer = PageRenderer(outcome, self.engine.runs, self.engine.root, authoring=self.command == "serve")
         self._pass = fence.passing(self._renderer)
         self._pass.__enter__()
-        page.meta["lessons"] = _facts(outcome)
         return annotate_known(outcome.scan)
 
     @event_priority(100)
@@ -138,7 +221,6 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             return html
         self._pass.__exit__(None, None, None)
         renderer.finish()
-        self._titles[page.file.src_uri] = page.title
         self._late += renderer.extra_faults + renderer.not_rendered()
         if rendered_unseen(html):
             message = "an executed block or inline value was rendered without having been run"
@@ -151,18 +233,50 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         return linked(html, href)
 
     def on_env(self, env, *, config, files):
-        """Compile the theme's templates once, not at every rebuild."""
-        if self.command == "serve":
-            env.bytecode_cache = self._templates
+        """All pages of this build have been read: now their titles are known."""
+        if self.previewing:
+            self.preview.common = self._in_common(config, files, self._nav)
         return env
 
+    @event_priority(100)
+    def on_page_context(self, context, *, page, config, nav):
+        """Let the search's index take the edited page when it is shown already, and any other now."""
+        if self.previewing and _search_index(config) is not None:
+            self._to_index[page.file.src_uri] = copy.copy(page)
+            page.meta = page.meta | {"search": {"exclude": True}}
+        return context
+
     @event_priority(-100)
-    def on_post_build(self, *, config) -> None:
+    def on_post_page(self, output, *, page, config):
+        """Take down what is shown."""
+        if self.previewing and self._outcome(page.file.src_uri):
+            page.meta = getattr(self._to_index.get(page.file.src_uri), "meta", page.meta)
+            links = {file.src_uri: anchors for file, anchors in (page.links_to_anchors or {}).items()}
+            self.preview.show(page.file.src_uri, output, page, links)
+        return output
+
+    @event_priority(100)
+    def _on_post_build_first(self, *, config) -> None:
+        """Give the search's index all pages. When the edited page alone was built, the build that follows does so."""
+        if not self.previewing or (index := _search_index(config)) is None:
+            return
+        if not self.preview.unchecked:
+            for name, page in self._to_index.items():
+                index.entries = []
+                index.add_entry_from_context(page)
+                self._entries[name] = index.entries
+            self._to_index.clear()
+        index.entries = [entry for entries in self._entries.values() for entry in entries]
+        config.plugins["material/search"].search_index_prev = None  # it would take all entries for one page's
+
+    @event_priority(-100)
+    def _on_post_build_last(self, *, config) -> None:
         """Report; publish the new site, or keep the old one."""
         publishing = self.command == "gh-deploy" or bool(os.environ.get("MIKE_DOCS_VERSION"))
         strict = config.strict or publishing
         strict |= (os.environ.get("LESSONS_MODE") or self.config.mode) != "run"
-        faults = sorted(dict.fromkeys([*self.report.faults(), *self._late]), key=lambda fault: (fault.page, fault.line))
+        told = self._brought if self.command == "serve" else self.report  # a preview does not say all again
+        faults = sorted(dict.fromkeys([*told.faults(), *self._late]), key=lambda fault: (fault.page, fault.line))
         fatal = 0
         for fault in faults:
             tolerated = fault.kind in TOLERATED and not strict
@@ -183,6 +297,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         config.site_dir = str(self._staging.target)
         self._staging = None
 
+    on_post_build = CombinedEvent(_on_post_build_first, _on_post_build_last)
+
     def on_build_error(self, *, error) -> None:
         """Leave the site as it was."""
         if self._pass is not None and self._renderer is not None:
@@ -196,25 +312,19 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             path = self.engine.root / name
             if path.exists():
                 server.watch(str(path))
+        if isinstance(server, PreviewServer):
+            server.follow(self.preview, self._accept_shown)
         return server
 
-    def _mark_changed(self, files) -> None:
-        """Under a dirty rebuild, render every page whose text or outputs are not what was rendered last.
-
-        MkDocs itself compares times: a page saved while it was being built is older than what was built from it.
-        """
-        for file in files.documentation_pages():
-            outcome = self.report.pages.get(file.src_uri)
-            if outcome is None:
-                continue
-            state = repr(
-                [(o.status, o.output.text, o.label, o.faults) for o in outcome.outcomes.values()]
-                + [outcome.scan.source.digest, outcome.values, outcome.faults]
-                + [[_stamp(self.engine.root, text) for text in outcome.scan.includes]]
-            )
-            if self._shown.get(file.src_uri, state) != state:
-                file.is_modified = lambda: True
-            self._shown[file.src_uri] = state
+    def _accept_shown(self) -> None:
+        """Accept what the pages show; what fails, and what has changed since it was shown, is not accepted."""
+        names = acceptable(self.report)
+        for name in names:
+            written, refusal = self.engine.accept_shown(self.report.pages[name])
+            for line in [refusal] if refusal else [f"accepted {path}" for path in written]:
+                log.info("%s", line)
+        if not names:
+            log.info("nothing is shown that could be accepted")
 
     def _discard(self) -> None:
         if self._staging is not None:
@@ -248,6 +358,10 @@ def _page_source(name: str, path: Path, text: str) -> PageSource:
     return PageSource(name, path, body, text.count("\n") - body.count("\n"), text_digest(text))
 
 
+def _kind(sources: list[PageSource]) -> str:
+    return "notebook" if is_notebook(sources[0]) else "page"
+
+
 def scan_text(engine: Engine, name: str, text: str) -> PageScan:
     """What a page of this text would ask to be run: a page as it was, say. `name` is its path below docs/."""
     return scan_page(_page_source(name, engine.root / name, text), engine.new_markdown)
@@ -266,7 +380,8 @@ def open_project(config_file: str | None = None) -> tuple[Engine, list[PageSourc
     if plugin is None:
         raise Abort(f"{config.config_file_path} does not name the plugin 'lessons'")
     plugin.on_config(config)
-    return plugin.engine, page_sources(get_files(config)), _docs_name(config)
+    sources = page_sources(get_files(config)) + notebook_sources(plugin.engine.root)
+    return plugin.engine, sources, _docs_name(config)
 
 
 def _facts(outcome) -> dict[str, object]:
@@ -285,32 +400,21 @@ def _docs_name(config) -> str:
     return Path(config.docs_dir).name
 
 
-def _stamp(root: Path, include: str) -> str:
-    """Changes with the file whose source a page shows."""
-    reference = include.partition("=")[2]
-    place = reference.rpartition(":")[0] or reference
-    path = root / place if "/" in place else root / (place.replace(".", "/") + ".py")
-    try:
-        return f"{path.stat().st_mtime_ns}"
-    except OSError:
-        return ""
+def _outline(items) -> list:
+    """The navigation's sections and what is in them."""
+    return [
+        [item.title, _outline(item.children)] if item.children else item.file.src_uri if item.is_page else item.title
+        for item in items
+    ]
 
 
-class _Templates(BytecodeCache):
-    """Compiled templates, kept in memory for as long as a live preview lasts."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, bytes] = {}
-
-    def load_bytecode(self, bucket) -> None:
-        if bucket.key in self._known:
-            bucket.bytecode_from_string(self._known[bucket.key])
-
-    def dump_bytecode(self, bucket) -> None:
-        self._known[bucket.key] = bucket.bytecode_to_string()
+def _search_index(config):
+    """The index of Material's search, which under a dirty build takes all of its entries for those of one page."""
+    index = getattr(config.plugins.get("material/search"), "search_index", None)
+    return index if hasattr(index, "entries") else None
 
 
-class _QuickServer(LiveReloadServer):
+class PreviewServer(EditedFirst, LiveReloadServer):
     """Looks for saved files ten times a second instead of twice."""
 
     def __init__(self, *arguments, **named) -> None:
@@ -320,7 +424,7 @@ class _QuickServer(LiveReloadServer):
 
 def serve_site(config_file: str | None, address: str | None, *, open_in_browser: bool, every_page: bool) -> None:
     """Live preview: `mkdocs serve`, rebuilding only pages that changed unless `every_page`."""
-    serve_command.LiveReloadServer = _QuickServer
+    serve_command.LiveReloadServer = PreviewServer
     logging.getLogger("mkdocs").addFilter(lambda record: "'dirty' build" not in record.getMessage())
     for handler in logging.getLogger("mkdocs").handlers or [logging.StreamHandler()]:
         handler.addFilter(lambda record: "'dirty' build" not in record.getMessage())

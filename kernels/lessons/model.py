@@ -10,6 +10,8 @@ NEEDS = ("cpu", "triton", "nvcc", "cxx", "gpu")
 """What a block may ask of a machine: nothing, Triton (interpreted), nvcc, a host C++ compiler, an NVIDIA GPU."""
 
 NOT_RUN = "not run: "  # how a fault's message begins where an earlier block of its session failed
+REFUSED = ("failed", "option", "markdown", "unplaced", "store")
+"""Faults of a page that is never accepted while it has them."""
 EVIDENCE = ("run", "trace", "compile", "measure")
 """What the output of a block is evidence of."""
 
@@ -19,7 +21,7 @@ class PageSource:
     """The text of a page as the Markdown converter will get it, and where it lies."""
 
     name: str
-    """Path below the documentation folder, with forward slashes: ``labs/3-softmax.md``."""
+    """Path below the documentation folder, with forward slashes: ``labs/3-softmax.md``. A notebook ends in ``.py``."""
     path: Path
     body: str
     """The Markdown, without front matter."""
@@ -31,7 +33,7 @@ class PageSource:
     @property
     def slug(self) -> str:
         """Folder of the page's accepted outputs: the name without its ending."""
-        return self.name.removesuffix(".md")
+        return self.name.removesuffix(".md").removesuffix(".py")
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ class Fault:
     block: str = ""
 
     def where(self, docs: str = "docs") -> str:
-        """``docs/labs/3-softmax.md:57``."""
-        return f"{docs}/{self.page}:{self.line}"
+        """``docs/labs/3-softmax.md:57``; a notebook lies elsewhere: ``lessons_src/notebooks/3-softmax.py:57``."""
+        return f"{'lessons_src' if self.page.endswith('.py') else docs}/{self.page}:{self.line}"
 
 
 @dataclass
@@ -172,6 +174,8 @@ class PageOutcome:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     """Text of every inline value by `Inline.place`."""
+    snippets: dict[str, Any] = field(default_factory=dict)
+    """What the page includes of the sources, by reference: a `kernels.sources.Snippet` each."""
     faults: list[Fault] = field(default_factory=list)
 
     def all_faults(self) -> list[Fault]:

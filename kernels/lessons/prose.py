@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 
 from kernels.lessons.model import Fault, PageSource
+from kernels.lessons.notebook import is_notebook, prose_of
 
 _PREFIXED = "(?:[kKMGTP]i?)"
 _UNITS = (
@@ -57,7 +58,8 @@ _RULE = re.compile(r"^[\s>]*\|?\s*:?-{3,}:?\s*(?:\|\s*:?-{3,}:?\s*)*\|?\s*$")
 
 def typed_numbers(source: PageSource) -> Iterator[Fault]:
     """One fault for every line of prose with a typed number that carries a unit, also where its column carries it."""
-    lines = source.body.replace("\r\n", "\n").split("\n")
+    body = prose_of(source.body) if is_notebook(source) else source.body
+    lines = body.replace("\r\n", "\n").split("\n")
     prose, excused = _prose(lines)
     text = "\n".join(prose)
     starts = [0]

@@ -7,10 +7,9 @@ import contextlib
 import hashlib
 import re
 from functools import lru_cache
-from pathlib import Path
 
+from kernels.lessons.look import Look
 from kernels.lessons.model import Block, Output, PageScan
-from kernels.sources import Sources
 
 _CHECKER = ("kernels.exercises.worker:look", "kernels.exercises.show:verdict_lines")
 
@@ -18,13 +17,14 @@ _CHECKER = ("kernels.exercises.worker:look", "kernels.exercises.show:verdict_lin
 class Reach:
     """What the outputs of one page stand on, as the sources are now."""
 
-    def __init__(self, scan: PageScan, sources: Sources, root: Path) -> None:
-        self.scan, self.sources, self.root = scan, sources, root
+    def __init__(self, scan: PageScan, look: Look) -> None:
+        self.scan, self.look, self.sources = scan, look, look.sources
         self._known: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
 
     def forget(self) -> None:
         """Look again: what ran may have written files that it read."""
         self._known.clear()
+        self.look.forget_data()
 
     def of_block(self, block: Block, output: Output) -> tuple[str, dict[str, str]]:
         """The hash of all code and data behind a block's output, and the symbols and files that it reaches."""
@@ -68,9 +68,9 @@ class Reach:
             else:
                 reached |= self.sources.explain_shell(block.code) | self._checked(block.code)
         for path in data:
-            reached[f"file {path}"] = _data_digest(self.root / path)
+            reached[f"file {path}"] = self.look.data(path)
             if path.startswith("results/") and path.endswith(".json"):
-                reached |= self._measured(path)
+                reached |= self.look.measured(path)
         for name, value in sorted(reached.items()):
             digest.update(f"{name}={value}\n".encode())
         return digest.hexdigest()[:16], reached
@@ -82,22 +82,10 @@ class Reach:
             with contextlib.suppress(KeyError):
                 found |= self.sources.explain(_CHECKER)
             for file in (f"exercises/{name}.py", f"solutions/{name}.py", f"checks/{name}.py", f"checks/{name}.toml"):
-                path = self.root / "lessons_src" / file
-                found[f"file lessons_src/{file}"] = _data_digest(path)
+                path = self.look.root / "lessons_src" / file
+                found[f"file lessons_src/{file}"] = self.look.data(f"lessons_src/{file}")
                 with contextlib.suppress(OSError, SyntaxError):
                     found |= self.sources.explain_code(path.read_text(encoding="utf-8") if path.suffix == ".py" else "")
-        return found
-
-    def _measured(self, path: str) -> dict[str, str]:
-        """The kernels that a results file was measured on, as they are today: when one changes, its figures may lie."""
-        found: dict[str, str] = {}
-        with contextlib.suppress(OSError):
-            text = (self.root / path).read_text(encoding="utf-8")
-            for source in sorted(set(re.findall(r'"source":\s*"([^"]+)"', text))):
-                try:
-                    found[f"measured {source}"] = self.sources.fingerprint([source])
-                except KeyError:
-                    found[f"measured {source}"] = "gone"
         return found
 
     def _codes_up_to(self, last: Block) -> list[str]:
@@ -112,20 +100,3 @@ def _is_python(code: str) -> bool:
     except SyntaxError:
         return False
     return True
-
-
-def _data_digest(path: Path) -> str:
-    if path.is_dir():
-        names = sorted(child.name for child in path.iterdir() if _is_kept(child))
-        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
-    try:
-        return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()[:16]
-    except FileNotFoundError:
-        return "absent"
-
-
-def _is_kept(path: Path) -> bool:
-    """Whether git keeps it: a folder without files is in this checkout alone."""
-    if path.name.startswith((".", "__pycache__")):
-        return False
-    return not path.is_dir() or any(_is_kept(child) for child in path.iterdir())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
 from kernels.lessons.model import Block, Fault, Outcome, PageOutcome
 from kernels.lessons.program import program_of
-from kernels.lessons.store import RunStore
+from kernels.lessons.store import RunStore, text_digest
+from kernels.sources import Snippet, source_of
 
 _EVIDENCE = {
     "run": "the output of this block",
@@ -23,7 +25,7 @@ class PageRenderer:
 
     def __init__(self, outcome: PageOutcome, runs: RunStore, root: Path, *, authoring: bool = False) -> None:
         self.outcome = outcome
-        self.root = root
+        self._root = root
         self.authoring = authoring
         self.extra_faults: list[Fault] = []
         self.rendered: set[str] = set()
@@ -47,6 +49,18 @@ class PageRenderer:
             return None
         known = self._cache.get(block.id)
         return known[1] if known and known[0] == self._render_key(block) else None
+
+    def snippet(self, reference: str) -> Snippet:
+        """See `fence.Renderer`."""
+        return self.outcome.snippets.get(reference) or source_of(reference, self._root)
+
+    def kept(self, name: str, key: str, make: Callable[[], str]) -> str:
+        """See `fence.Renderer`."""
+        key = text_digest(key)
+        if self._cache.get(name, [""])[0] != key:
+            self._cache[name] = [key, make()]
+            self._changed = True
+        return self._cache[name][1]
 
     def block(self, line: int, html: str, block_id: str) -> str:
         """See `fence.Renderer`."""
@@ -124,9 +138,14 @@ class PageRenderer:
             f'title="Copy a program that runs as it is">Copy as a program<span class="kl-visually-hidden"> '
             f"({escape(block.id)})</span></button>"
         )
+        scratch = (
+            '<details class="kl-scratch"><summary>Open in scratch<span class="kl-visually-hidden"> '
+            f"({escape(block.id)})</span></summary><p>In the project&#x27;s folder: "
+            f"<code>lessons scratch {escape(self._source.slug)}#{escape(block.id)}</code></p></details>"
+        )
         if any(fault.kind == "failed" for fault in outcome.faults):
-            button = ""
-        return f'<div class="kl-block__bar">{"".join(words)}{button}</div>'
+            button = scratch = ""
+        return f'<div class="kl-block__bar">{"".join(words)}{scratch}{button}</div>'
 
     def _errors(self, faults: list[Fault]) -> str:
         parts = []

@@ -28,7 +28,7 @@ def described(faults: Iterable[Fault], docs: str = "docs") -> Iterator[str]:
         if count:
             yield describe(fault, docs)
         if count > 1:
-            yield f"    and {_count(count - 1, 'more block or value', 'more blocks and values')} of {fault.page}"
+            yield f"    and {counted(count - 1, 'more block or value', 'more blocks and values')} of {fault.page}"
 
 
 def describe(fault: Fault, docs: str = "docs") -> str:
@@ -41,11 +41,27 @@ def describe(fault: Fault, docs: str = "docs") -> str:
     return "\n".join(lines)
 
 
+def ran(report: Report, docs: str = "docs") -> Iterator[str]:
+    """A line for each page of which blocks ran: which, and how long each took."""
+    for name, page in report.pages.items():
+        found = [(each.block.id, each.output.seconds) for each in page.outcomes.values() if each.status == "ran"]
+        if found:
+            total = sum(seconds for _, seconds in found)
+            each = ", ".join(f"{block} {seconds:.2f} s" for block, seconds in found)
+            yield f"{docs}/{name}: {counted(len(found), 'block')} ran in {total:.2f} s: {each}"
+
+
+def acceptable(report: Report) -> list[str]:
+    """Names of pages that show what is not accepted yet."""
+    shown = {"drift", "new", "edited"}
+    return [name for name, page in report.pages.items() if any(fault.kind in shown for fault in page.all_faults())]
+
+
 def summary(report: Report) -> str:
     """The counts, which must add up: a block that neither ran, was kept nor was frozen is among the failed."""
     counts = report.counts()
     text = (
-        f"{_count(counts.sources, 'block')} on {_count(len(report.pages), 'page')}: "
+        f"{counted(counts.sources, 'block')} on {counted(len(report.pages), 'page')}: "
         f"{counts.ran} ran, {counts.kept} kept, {counts.frozen} frozen, "
         f"{counts.failed} failed, {counts.drifted} drifted"
     )
@@ -53,5 +69,6 @@ def summary(report: Report) -> str:
     return text if not adrift else f"{text}; {adrift} did neither, which is an error of the engine"
 
 
-def _count(number: int, one: str, many: str = "") -> str:
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 page`, `2 pages`."""
     return f"{number} {one if number == 1 else many or one + 's'}"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _HEAVY = ("numpy", "torch", "triton", "matplotlib")
+_ASKED_S = 0.1
 _CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 
@@ -41,6 +42,8 @@ class JobResult:
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     failed_at: str = ""
     ended: str = ""
+    interrupted: bool = False
+    """Stopped because nobody waits for it any more: it says nothing about the page."""
 
 
 class Runner:
@@ -68,16 +71,26 @@ class Runner:
         self._zygotes.clear()
 
     def run(
-        self, jobs: Iterable[Job], progress: Callable[[Job, str], None] | None = None
+        self,
+        jobs: Iterable[Job],
+        progress: Callable[[Job, str], None] | None = None,
+        interrupted: Callable[[], bool] | None = None,
     ) -> Iterator[tuple[Job, JobResult]]:
-        """Run the jobs, `self.jobs` at a time; results come as they end. `progress` hears every item that starts."""
+        """Run the jobs, `self.jobs` at a time; results come as they end. `progress` hears every item that starts.
+
+        `interrupted` is asked ten times a second; when it says yes, what runs is stopped and nothing more is started.
+        """
         jobs = list(jobs)
         with ThreadPoolExecutor(max_workers=max(1, min(self.jobs, len(jobs)))) as pool:
-            futures = [(job, pool.submit(self._run_one, job, progress)) for job in jobs]
+            futures = [(job, pool.submit(self._run_one, job, progress, interrupted)) for job in jobs]
             for job, future in futures:
                 yield job, future.result()
 
-    def _run_one(self, job: Job, progress: Callable[[Job, str], None] | None) -> JobResult:
+    def _run_one(
+        self, job: Job, progress: Callable[[Job, str], None] | None, interrupted: Callable[[], bool] | None
+    ) -> JobResult:
+        if interrupted and interrupted():
+            return JobResult(interrupted=True)
         payload = {
             "root": str(self.root),
             "page": str(job.path),
@@ -86,7 +99,7 @@ class Runner:
         }
         if _CAN_FORK:
             reader = self._submit(job.compiled, payload)
-            return _follow(reader, job, progress, None)
+            return _follow(reader, job, progress, None, interrupted)
         return self._spawn(job, payload, progress)
 
     def _submit(self, compiled: bool, payload: dict[str, Any]) -> int:
@@ -166,7 +179,13 @@ def _preload(items: list[dict[str, Any]]) -> list[str]:
     return [name for name in _HEAVY if name in code]
 
 
-def _follow(reader: int, job: Job, progress: Callable[[Job, str], None] | None, process: Any) -> JobResult:
+def _follow(
+    reader: int,
+    job: Job,
+    progress: Callable[[Job, str], None] | None,
+    process: Any,
+    interrupted: Callable[[], bool] | None = None,
+) -> JobResult:
     """Read a worker's report, with each item's time limit; kill the worker's group when one is passed."""
     result = JobResult()
     running, deadline, pid = "", None, None
@@ -175,7 +194,13 @@ def _follow(reader: int, job: Job, progress: Callable[[Job, str], None] | None, 
         while True:
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             if process is None or os.name != "nt":
-                ready, _, _ = select.select([reader], [], [], wait)
+                slice_s = min(wait, _ASKED_S) if wait is not None else _ASKED_S
+                ready, _, _ = select.select([reader], [], [], slice_s if interrupted and pid else wait)
+                if interrupted and pid and interrupted():
+                    _kill(pid, process)
+                    return JobResult(interrupted=True)
+                if not ready and interrupted and (deadline is None or time.monotonic() < deadline):
+                    continue
                 if not ready:
                     result.failed_at = running
                     result.ended = f"passed its time limit of {job.limits[running]:g} s and was stopped"

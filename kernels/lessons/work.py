@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernels.lessons import compare, machine
-from kernels.lessons.model import NOT_RUN, Block, Fault, Outcome, Output, PageOutcome, PageScan
+from kernels.lessons.look import Look
+from kernels.lessons.model import NOT_RUN, REFUSED, Block, Fault, Outcome, Output, PageOutcome, PageScan
 from kernels.lessons.normalise import normalise
 from kernels.lessons.reach import Reach
 from kernels.lessons.runner import Job, JobResult
 from kernels.lessons.store import Accepted, AcceptedPage
-from kernels.sources import Sources, source_of
 
 if TYPE_CHECKING:
     from kernels.lessons.engine import Engine
@@ -22,7 +22,7 @@ INLINE_ITEM = "inline:"
 class PageWork:
     """One page on its way through a mode."""
 
-    def __init__(self, engine: Engine, scan: PageScan, mode: str, sources: Sources) -> None:
+    def __init__(self, engine: Engine, scan: PageScan, mode: str, look: Look) -> None:
         self.engine, self.scan, self.mode = engine, scan, mode
         self.accepted = AcceptedPage(engine.accepted_folder, scan.source.slug)
         self.outcome = PageOutcome(scan, faults=list(scan.faults))
@@ -30,7 +30,7 @@ class PageWork:
         self.today: dict[str, Output] = {}
         self.errors: dict[str, str] = {}
         self.to_run: set[str] = set()
-        self.reach = Reach(scan, sources, engine.root)
+        self.reach = Reach(scan, look)
         self.inline_today: dict[str, str] = {}
         self.inline_made: dict[str, Any] = {}
         self.inline_runs = False
@@ -199,7 +199,7 @@ class PageWork:
         for include in self.scan.includes:
             line, _, reference = include.partition("=")
             try:
-                source_of(reference, self.engine.root)
+                self.outcome.snippets[reference] = self.reach.look.snippet(reference)
             except (KeyError, OSError, SyntaxError) as error:
                 message = f"include={reference!r}: {error.args[0] if error.args else error}"
                 self._page_fault("include", message, int(line) + self.scan.source.line_offset)
@@ -324,10 +324,7 @@ class PageWork:
 
     def accept(self, only: Callable[[str, Block], bool] | None) -> list[str]:
         """Write what ran. A page with a failed block is left as it was accepted."""
-        failed = [
-            f for f in self.outcome.all_faults() if f.kind in ("failed", "option", "markdown", "unplaced", "store")
-        ]
-        if failed:
+        if any(fault.kind in REFUSED for fault in self.outcome.all_faults()):
             return []
         entries: dict[str, tuple[Block, Output, dict[str, Any]]] = {}
         keep: set[str] = set()

@@ -30,6 +30,7 @@ from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_atten
 from kernels.ops.library import direct, launch, register, wrap_triton
 
 MAX_HEAD = 256
+LARGE = 2**26  # scores that the reference holds at a time, several times over, in float64
 
 
 def reference(
@@ -41,9 +42,17 @@ def reference(
     window: int = 0,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """The formula in float64, with the whole matrix of scores."""
+    """The formula in float64, with the whole matrix of scores; of large ones, that of one batch element and key head
+    at a time."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     group = q.shape[1] // max(k.shape[1], 1)
+    if q.shape[0] * k.shape[1] > 1 and q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] > LARGE:
+        parts = [
+            reference(q[b : b + 1, h * group : (h + 1) * group], k[b : b + 1, h : h + 1], v[b : b + 1, h : h + 1],
+                      None if lengths is None else lengths[b : b + 1], causal, window, scale)
+            for b in range(q.shape[0]) for h in range(k.shape[1])
+        ]  # fmt: skip
+        return torch.cat(parts, dim=1).view(q.shape)
     k, v = (t.double().repeat_interleave(group, dim=1) for t in (k, v))
     visible = visible_keys(q.shape[0], q.shape[2], k.shape[2], lengths, causal, window, q.device)[:, None]
     score = (q.double() @ k.transpose(-1, -2) * scale).masked_fill(~visible, float("-inf"))
@@ -107,7 +116,9 @@ def _attention_queries(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # One program owns BLOCK_M queries of one head, and walks along the keys that any of them sees.
-    # The last queries first: with `causal` they have the most keys.
+    # The last queries first: with `causal` they have the most keys. A compiled graph passes scale as
+    # a float64, which would make all that it touches one.
+    scale = tl.cast(scale, tl.float32)
     blocks = tl.cdiv(Sq, BLOCK_M)
     block = blocks - 1 - tl.program_id(0) % blocks
     b, h = (tl.program_id(0) // blocks // H).to(tl.int64), (tl.program_id(0) // blocks % H).to(tl.int64)
@@ -168,6 +179,12 @@ def _launch(q, k, v, out, lse, lengths, causal, window, scale):
     )
 
 
+def _launch_either(q, k, v, out, lse, lengths, causal, window, scale):
+    gluon = attention_gluon_launch
+    launch_it = gluon.launch_ring if gluon.ENABLED and gluon.refusal(q, k, v, scale) is None else _launch
+    launch_it(q, k, v, out, lse, lengths, causal, window, scale)
+
+
 def _require(q, k, v, lengths, causal: bool, window: int) -> None:
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         checks.require_tensor(name, tensor, differentiable=True)
@@ -213,10 +230,7 @@ def _kept(
     out, lse = _outputs(q, k, v, lengths, causal, window, scale)
     if out.numel():
         q, k, v = (with_unit_columns(tensor) for tensor in (q, k, v))
-        launch_it = _launch
-        if attention_gluon_launch.ENABLED and attention_gluon_launch.refusal(q, k, v, scale) is None:
-            launch_it = attention_gluon_launch.launch_ring
-        launch_it(q, k, v, out, lse, None if lengths is None else lengths.contiguous(), causal, window, scale)
+        _launch_either(q, k, v, out, lse, None if lengths is None else lengths.contiguous(), causal, window, scale)
     return out, lse
 
 
@@ -308,6 +322,13 @@ def _record(name: str, causal: bool, benches: tuple[op.Case, ...]) -> op.Op:
     def ours(q, k, v):
         return attention(q, k, v, causal=causal)
 
+    def readable(q, k, v):
+        scale = q.shape[-1] ** -0.5
+        out, lse = _outputs(q, k, v, None, causal, 0, scale)
+        if out.numel():
+            _launch(*(with_unit_columns(each) for each in (q, k, v)), out, lse, None, causal, 0, scale)
+        return out
+
     def library(q, k, v):
         # PyTorch's causal mask ends at the first key for the first query: the same only where Sq is Sk.
         return torch.nn.functional.scaled_dot_product_attention(
@@ -339,7 +360,8 @@ def _record(name: str, causal: bool, benches: tuple[op.Case, ...]) -> op.Op:
         name=name,
         reference=lambda q, k, v: reference(q, k, v, causal=causal),
         implementations=(
-            op.Implementation("triton", ours, "triton", "kernels.ops.attention:_launch", ours=True),
+            op.Implementation("triton", ours, "triton", "kernels.ops.attention:_launch_either", ours=True),
+            op.Implementation("readable", readable, "triton", "kernels.ops.attention:_launch", ours=True),
             op.Implementation("torch", library, "torch", ""),
             op.Implementation("torch.compile", op.compiled(formula), "torch", ""),
             op.Implementation("cudnn", through("CUDNN_ATTENTION"), "torch", "", dtypes=half),

@@ -8,13 +8,16 @@ Shapes, strides, visibility and limits are those of `kernels.ops.attention`; dou
 Precision products accumulate in float32; weights and dscore are rounded to the dtype before they are multiplied.
 Order     no atomics: the query heads that share a head of keys are added up by one program, one after the other, so the
           same input gives the same bits. The price is that dscore is computed twice, once for dk and once for dq.
+Fast path on compute capability 9.0, where `kernels.ops.attention_gluon_backward_launch` is enabled and has no refusal:
+          one pass, in which dq is added up by atomic additions in float32, in any order. Its last bits may then differ
+          from run to run; torch.use_deterministic_algorithms(True) keeps the two passes.
 """
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels.ops import attention_gluon_backward_launch, checks
+from kernels.ops import attention_gluon_backward_launch, checks, op
 from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_attention, seen, steps, with_unit_columns
 from kernels.ops.library import launch, register, wrap_triton
 
@@ -70,7 +73,8 @@ def _attention_keys(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # One program owns BLOCK_N keys of one head, and walks along the queries that see any of them, head
-    # by head of those that share it.
+    # by head of those that share it. A compiled graph passes scale and factor as float64.
+    scale, factor = tl.cast(scale, tl.float32), tl.cast(factor, tl.float32)
     blocks = tl.cdiv(Sk, BLOCK_N)
     block = tl.program_id(0) % blocks
     key_heads = H // group
@@ -158,6 +162,7 @@ def _attention_dq(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # One program owns BLOCK_M queries of one head, as in the forward kernel.
+    scale, factor = tl.cast(scale, tl.float32), tl.cast(factor, tl.float32)
     blocks = tl.cdiv(Sq, BLOCK_M)
     block = blocks - 1 - tl.program_id(0) % blocks
     b, h = (tl.program_id(0) // blocks // H).to(tl.int64), (tl.program_id(0) // blocks % H).to(tl.int64)
@@ -217,6 +222,14 @@ def _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
     launch(wrap_triton(_attention_dq), grid, (*tensors, dq, lengths[1], *numbers), **flags, **tile, **options)
 
 
+def _launch_either(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale):
+    one_pass = attention_gluon_backward_launch
+    if one_pass.ENABLED and one_pass.refusal_backward(q, k, v, dout, lengths, window, scale) is None:
+        one_pass.launch_one_pass(q, k, v, out, lse, dout, dq, dk, dv, causal, scale)
+    else:
+        _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
+
+
 def _forward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -239,11 +252,7 @@ def _forward(
         return dq.zero_(), dk.zero_(), dv.zero_()
     q, k, v, dout = (with_unit_columns(tensor) for tensor in (q, k, v, dout))
     lengths = None if lengths is None else lengths.contiguous()
-    one_pass = attention_gluon_backward_launch
-    if one_pass.ENABLED and one_pass.refusal_backward(q, k, v, dout, lengths, window, scale) is None:
-        one_pass.launch_one_pass(q, k, v, out, lse, dout, dq, dk, dv, causal, scale)
-    else:
-        _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
+    _launch_either(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
     return dq, dk, dv
 
 
@@ -252,3 +261,113 @@ def _outputs(q, k, v, lengths, out, lse, dout, causal, window, scale):
 
 
 attention_backward = register("attention_backward", _forward, _outputs)
+
+
+def inputs(shape: tuple[int, ...], dtype: str, device: str, seed: int, padding: int = 3) -> tuple[torch.Tensor, ...]:
+    """q, k and v as `kernels.ops.attention.inputs` makes them, what causal attention kept of them, and dout.
+
+    That is out, the base-2 logarithm of each row's sum, and the natural one, which libraries keep: (B, H, Sq, 1).
+    """
+    from kernels.ops import attention
+
+    q, k, v = attention.inputs(shape, dtype, device, seed, padding)
+    out, lse = attention._kept(q, k, v, None, True, 0, shape[5] ** -0.5)
+    generator = torch.Generator(device).manual_seed(seed + 1)
+    dout = torch.randn(out.shape, generator=generator, device=device).to(out.dtype)
+    return q, k, v, out, lse, (lse / LOG2_E)[..., None], dout
+
+
+def reference(q, k, v, _out, _lse, _natural, dout) -> tuple[torch.Tensor, ...]:
+    """dq, dk and dv of causal attention in float64, by autograd over the formula."""
+    from kernels.ops import attention
+
+    precise = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    with torch.enable_grad():
+        made = attention.reference(*precise, causal=True)
+    if not made.requires_grad:
+        return tuple(torch.zeros_like(each) for each in precise)
+    found = torch.autograd.grad(made, precise, dout.double(), allow_unused=True)
+    return tuple(torch.zeros_like(t) if g is None else g for t, g in zip(precise, found, strict=True))
+
+
+def _ours(q, k, v, out, lse, _natural, dout):
+    return attention_backward(q, k, v, None, out, lse, dout, True, 0, q.shape[-1] ** -0.5)
+
+
+def _two_passes(q, k, v, out, lse, _natural, dout):
+    results = _outputs(q, k, v, None, out, lse, dout, True, 0, 0.0)
+    if not (q.numel() and k.numel()):
+        return tuple(each.zero_() for each in results)
+    q, k, v, dout = (with_unit_columns(each) for each in (q, k, v, dout))
+    _launch(q, k, v, None, out, lse, dout, *results, True, 0, q.shape[-1] ** -0.5)
+    return results
+
+
+def _formula(q, k, v, out, _lse, natural, dout):
+    """The formulas above with whole matrices, for as many keys as queries and as many heads of each."""
+    scale = q.shape[-1] ** -0.5
+    later = torch.ones((q.shape[2], k.shape[2]), dtype=torch.bool, device=q.device).triu(1)
+    weight = torch.exp((q @ k.transpose(-1, -2)).float() * scale - natural).masked_fill(later, 0.0)
+    delta = (out.float() * dout.float()).sum(-1, keepdim=True)
+    dscore = (weight * ((dout @ v.transpose(-1, -2)).float() - delta) * scale).to(q.dtype)
+    return dscore @ k, dscore.transpose(-1, -2) @ q, weight.to(q.dtype).transpose(-1, -2) @ dout
+
+
+def _cudnn(q, k, v, out, _lse, natural, dout):
+    state = torch.zeros((), dtype=torch.int64, device=q.device)
+    return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+        dout, q, k, v, out, natural, state, state, None, None, None, q.shape[2], k.shape[2], 0.0, True
+    )
+
+
+def _flash(q, k, v, out, _lse, natural, dout):
+    state = torch.zeros(2, dtype=torch.uint64, device=q.device)
+    return torch.ops.aten._scaled_dot_product_flash_attention_backward(
+        dout, q, k, v, out, natural[..., 0], None, None, q.shape[2], k.shape[2], 0.0, True, state, state[:0]
+    )
+
+
+def _tolerance(dtype: str, shape: tuple[int, ...]) -> tuple[float, float]:
+    from kernels.ops import attention
+
+    return attention.gradient_tolerance(dtype, shape)
+
+
+HALF = ("float16", "bfloat16")
+OP = op.Op(
+    name="attention_backward",
+    reference=reference,
+    implementations=(
+        op.Implementation("triton", _ours, "triton", "kernels.ops.attention_backward:_launch_either", ours=True),
+        op.Implementation("two passes", _two_passes, "triton", "kernels.ops.attention_backward:_launch", ours=True),
+        op.Implementation("torch", _formula, "torch", "kernels.ops.attention_backward:_formula"),
+        op.Implementation("torch.compile", op.compiled(_formula), "torch", "kernels.ops.attention_backward:_formula"),
+        op.Implementation("cudnn", _cudnn, "torch", "", dtypes=HALF),
+        op.Implementation("flash", _flash, "torch", "", dtypes=HALF),
+    ),
+    inputs=inputs,
+    # read q, k, v, out, dout and the logarithms once, write dq, dk and dv once
+    bytes_moved=lambda shape, dtype: (
+        op.ELEMENT_BYTES[dtype] * shape[0] * shape[5] * 4 * (shape[1] * shape[3] + shape[2] * shape[4])
+        + 4 * shape[0] * shape[1] * shape[3]
+    ),
+    flops=lambda shape: 10 * shape[0] * shape[1] * shape[3] * shape[4] * shape[5] // 2,  # five products, half visible
+    checks=(
+        op.Case((1, 2, 2, 33, 33, 16), "one past a warp of queries and of keys"),
+        op.Case((2, 4, 2, 5, 70, 64), "two query heads a key head; fewer queries than keys"),
+        op.Case((1, 2, 1, 40, 7, 24), "fewer keys than queries: rows without one; a ragged head"),
+        op.Case((1, 1, 1, 0, 4, 16), "no query"),
+    ),
+    benches=(
+        op.Case((4, 16, 16, 4096, 4096, 128), "a usual training shape"),
+        op.Case((4, 32, 32, 4096, 4096, 64), "small heads"),
+        op.Case((16, 16, 16, 1024, 1024, 128), "short sequences"),
+    ),
+    dtypes=op.DTYPES,
+    bench_dtypes=HALF[1:],
+    launch={"causal": True},
+    outputs=lambda q, k, v, *_: tuple(
+        torch.empty(each.shape, dtype=each.dtype, device=each.device) for each in (q, k, v)
+    ),
+    tolerance=_tolerance,
+)

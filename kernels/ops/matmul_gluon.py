@@ -5,9 +5,11 @@
 What `kernels.ops.matmul_kernels._matmul_persistent` leaves to Triton's compiler is written out here. A ring of STAGES
 pairs of tiles lies in shared memory. The producer waits until a pair is free, asks the copy engine for the next one,
 and goes on; that of the next output tile follows without a gap, and is on its way while the consumers still write.
-The consumers, warp groups with 64 rows of the tile each, wait until a pair is there, start its product and, once the
-product before it has finished, hand that one's pair back. The result goes through shared memory, in parts of PART
-columns at most, and the copy engine takes it from there while the next tile begins.
+A consumer waits until a pair is there, starts its product and, once the product before it has finished, hands that
+one's pair back. There is one consumer, whose warp groups have 64 rows of the tile each; or there are two of one warp
+group, who take tiles in turns: while one finishes its sums and writes them, the other keeps the tensor cores busy. The
+result goes through shared memory, whole or in two halves of its columns, and the copy engine takes it from there while
+the next tile begins.
 
 Operands are of a two-byte dtype, in rows or in columns that begin at multiples of 16 bytes; out in such rows. The
 kernel cannot be interpreted; its readable twin `_matmul_tiles` is what is traced and tested for it.
@@ -25,11 +27,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.ops.bias_act_backward import doubled_argument
 
-PART = 128  # columns
-REGISTERS = 168  # a thread at the start, of all twelve warps; then the consumers get 240 and the producer 40
+REGISTERS = 168  # a thread at the start, of all twelve warps; then a consumer's get 240 and the producer's 40
 
 _doubled_argument = gluon.jit(doubled_argument.fn)
 
@@ -84,19 +86,29 @@ def _finish(total, bias_ptr, first_n, N, bias_stride, scale, ACTIVATION: gl.cons
 
 @gluon.jit
 def _consume(
-    out_desc, a_ring, b_ring, out_buffer, free, there, bias_ptr, M, N, K, bias_stride, scale, ACTIVATION: gl.constexpr,
-    A_TURNED: gl.constexpr, B_TURNED: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
-    BLOCK_K: gl.constexpr, GROUP_M: gl.constexpr, WARPS: gl.constexpr,
+    out_desc, a_ring, b_ring, out_buffer, free, there, turns, bias_ptr, M, N, K, bias_stride, scale,
+    ACTIVATION: gl.constexpr, A_TURNED: gl.constexpr, B_TURNED: gl.constexpr, BLOCK_M: gl.constexpr,
+    BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP_M: gl.constexpr, WARPS: gl.constexpr, ME: gl.constexpr,
+    CONSUMERS: gl.constexpr,
 ):  # fmt: skip
+    # Consumer ME of CONSUMERS takes every CONSUMERS-th tile of its program, and the ring's steps that belong to it.
+    # Of two, each begins when the other has waited for all of its steps: whether a pair is there is told by the parity
+    # of a round, so nobody may ask while a round before the last one is still to come.
     WIDTH: gl.constexpr = out_desc.block_type.shape[1]
     STAGES: gl.constexpr = a_ring.type.shape[0]
     layout: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, BLOCK_N, 16]
     )
     tiles_m, tiles_n = gl.cdiv(M, BLOCK_M), gl.cdiv(N, BLOCK_N)
-    step = 0
-    for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
+    steps = gl.cdiv(K, BLOCK_K)
+    step = ME * steps
+    turn = 0
+    first = gl.program_id(0) + ME * gl.num_programs(0)
+    for tile in range(first, tiles_m * tiles_n, CONSUMERS * gl.num_programs(0)):
         tile_m, tile_n = _place(tile, tiles_m, tiles_n, GROUP_M)
+        if CONSUMERS == 2:
+            mbarrier.wait(turns.index(ME), turn & 1 ^ 1 ^ ME)  # the first one's first turn comes by itself
+            turn += 1
         total = gl.zeros((BLOCK_M, BLOCK_N), gl.float32, layout)
         for k in range(0, K, BLOCK_K):
             slot = step % STAGES
@@ -111,8 +123,11 @@ def _consume(
             # The product before this one has finished, so its pair of tiles is free.
             mbarrier.arrive(free.index((step + STAGES - 1) % STAGES), count=1, pred=k > 0)
             step += 1
+        if CONSUMERS == 2:
+            mbarrier.arrive(turns.index(1 - ME), count=1)
         done = warpgroup_mma_wait(num_outstanding=0, deps=(total,))
         mbarrier.arrive(free.index((step + STAGES - 1) % STAGES), count=1)
+        step += (CONSUMERS - 1) * steps
         done = _finish(done, bias_ptr, tile_n * BLOCK_N, N, bias_stride, scale, ACTIVATION).to(out_desc.dtype)
         if WIDTH == BLOCK_N:
             tma.store_wait(0)  # until the tile before this one has left the buffer
@@ -134,37 +149,80 @@ def _consume(
 def _matmul_ring(
     a_desc, b_desc, out_desc, bias_ptr, M, N, K, bias_stride, scale, ACTIVATION: gl.constexpr,
     A_TURNED: gl.constexpr, B_TURNED: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
-    BLOCK_K: gl.constexpr, GROUP_M: gl.constexpr, STAGES: gl.constexpr, num_warps: gl.constexpr,
+    BLOCK_K: gl.constexpr, GROUP_M: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
+    EARLY: gl.constexpr, num_warps: gl.constexpr,
 ):  # fmt: skip
     # A_TURNED: a is stored column by column, so what its descriptor describes is a's transpose.
     a_ring = gl.allocate_shared_memory(a_desc.dtype, [STAGES] + a_desc.block_type.shape, a_desc.layout)  # noqa: RUF005
     b_ring = gl.allocate_shared_memory(b_desc.dtype, [STAGES] + b_desc.block_type.shape, b_desc.layout)  # noqa: RUF005
-    out_buffer = gl.allocate_shared_memory(out_desc.dtype, out_desc.block_type.shape, out_desc.layout)
+    out_buffers = gl.allocate_shared_memory(
+        out_desc.dtype,
+        [CONSUMERS] + out_desc.block_type.shape,  # noqa: RUF005
+        out_desc.layout,
+    )
     free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     there = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    turns = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for who in gl.static_range(2):
+        mbarrier.init(turns.index(who), count=1)
     for slot in gl.static_range(STAGES):
         mbarrier.init(free.index(slot), count=1)
         mbarrier.init(there.index(slot), count=1)
-    gl.warp_specialize(
-        [
-            (
-                _consume,
+    if EARLY:
+        gdc_launch_dependents()  # what is launched next may be set up from now on
+        gdc_wait()  # until what was launched before has finished
+    if CONSUMERS == 1:
+        gl.warp_specialize(
+            [
                 (
-                    out_desc, a_ring, b_ring, out_buffer, free, there, bias_ptr, M, N, K, bias_stride, scale,
-                    ACTIVATION, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, num_warps,
+                    _consume,
+                    (
+                        out_desc, a_ring, b_ring, out_buffers.index(0), free, there, turns, bias_ptr, M, N, K,
+                        bias_stride, scale, ACTIVATION, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M,
+                        num_warps, 0, 1,
+                    ),
                 ),
-            ),
-            (
-                _produce,
                 (
-                    a_desc, b_desc, a_ring, b_ring, free, there, M, N, K, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N,
-                    BLOCK_K, GROUP_M,
+                    _produce,
+                    (
+                        a_desc, b_desc, a_ring, b_ring, free, there, M, N, K, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N,
+                        BLOCK_K, GROUP_M,
+                    ),
                 ),
-            ),
-        ],
-        [1],
-        [40],
-    )  # fmt: skip
+            ],
+            [1],
+            [40],
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
+                (
+                    _consume,
+                    (
+                        out_desc, a_ring, b_ring, out_buffers.index(0), free, there, turns, bias_ptr, M, N, K,
+                        bias_stride, scale, ACTIVATION, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M,
+                        num_warps, 0, 2,
+                    ),
+                ),
+                (
+                    _consume,
+                    (
+                        out_desc, a_ring, b_ring, out_buffers.index(1), free, there, turns, bias_ptr, M, N, K,
+                        bias_stride, scale, ACTIVATION, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M,
+                        num_warps, 1, 2,
+                    ),
+                ),
+                (
+                    _produce,
+                    (
+                        a_desc, b_desc, a_ring, b_ring, free, there, M, N, K, A_TURNED, B_TURNED, BLOCK_M, BLOCK_N,
+                        BLOCK_K, GROUP_M,
+                    ),
+                ),
+            ],
+            [4, 1],
+            [240, 40],
+        )  # fmt: skip
 
 
 def layout_of(block: list[int]) -> gl.NVMMASharedLayout:
@@ -192,24 +250,30 @@ def ring_launch(
     bias: torch.Tensor | None = None,
     activation: str = "none",
     scale: float = 1.0,
+    consumers: int = 1,
+    parts: int = 1,
+    early: bool = False,
 ) -> tuple[tuple[int], tuple, dict]:
     """Grid, arguments and constants of a launch that writes act(a @ b + bias) * scale to `out`.
 
     ways: of a and b, whether the transpose lies row by row, and how many elements its rows are apart; see
-    `kernels.ops.matmul_launch`, which has looked at them and at out. tile: rows, columns and k.
+    `kernels.ops.matmul_launch`, which has looked at them and at out. tile: rows, columns and k. consumers: 1 or 2.
+    parts: 1 or 2, in which a tile leaves. early: whether the launch may begin before the one before it has ended.
     """
     (M, K), N = a.shape, b.shape[1]
     block_m, block_n, block_k = tile
     descriptors = (
         describe(a, *ways[0], [block_m, block_k]),
         describe(b, *ways[1], [block_k, block_n]),
-        describe(out, False, N, [block_m, min(block_n, PART)]),
+        describe(out, False, N, [block_m, block_n // parts]),
     )
     tiles = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
     constants = {
         "ACTIVATION": activation, "A_TURNED": ways[0][0], "B_TURNED": ways[1][0], "BLOCK_M": block_m,
-        "BLOCK_N": block_n, "BLOCK_K": block_k, "GROUP_M": group_m, "STAGES": stages, "num_warps": block_m // 16,
-        "maxnreg": REGISTERS,
+        "BLOCK_N": block_n, "BLOCK_K": block_k, "GROUP_M": group_m, "STAGES": stages, "CONSUMERS": consumers,
+        "EARLY": early, "num_warps": 4 if consumers == 2 else min(block_m // 16, 8), "maxnreg": REGISTERS,
     }  # fmt: skip
+    if early:
+        constants["launch_pdl"] = True
     bias_stride = bias.stride(0) if bias is not None else 0
     return (min(tiles, sm_count),), (*descriptors, bias, M, N, K, bias_stride, scale), constants

@@ -39,7 +39,7 @@ def _epilogue(
         total = tl.where(total <= 0, 0.0, total)  # asked this way round, NaN stays NaN
     elif ACTIVATION == "gelu":
         total = total * tl.sigmoid(doubled_argument(total))
-    total = total * scale
+    total = total * tl.cast(scale, tl.float32)  # torch.compile hands it over as float64
     if residual_ptr is not None:
         at = residual_ptr + m * residual_stride_m + n * residual_stride_n
         total += tl.load(at, mask=(m < M) & (n < N), other=0.0).to(tl.float32)
@@ -97,15 +97,17 @@ def _matmul_persistent(
     residual_stride_m, residual_stride_n, scale, slice_k, programs, SPLITS: tl.constexpr, SLICED: tl.constexpr,
     ACTIVATION: tl.constexpr, PRECISION: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-    SUBTILES: tl.constexpr, OVERLAP: tl.constexpr,
+    SUBTILES: tl.constexpr, OVERLAP: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     # As many programs as run at once; each takes every `programs`-th tile, and fetches for its next tile while
     # it writes the last one. The copy engine reads whole tiles by their descriptor and puts zeros beyond the
     # edges. A_TURNED: a is stored column by column, so what its descriptor describes is a's transpose.
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     tiles = tiles_m * tiles_n
-    if OVERLAP:
-        gdc_launch_dependents()  # what adds the slices up may be set up from now on; it waits for all of them
+    if OVERLAP or EARLY:
+        gdc_launch_dependents()  # what is launched next may be set up from now on; it waits for the end of this
+    if EARLY:
+        gdc_wait()  # for the end of what was launched before
     for turn in tl.range(tl.program_id(0), tiles * SPLITS, programs, flatten=True):
         tile_m, tile_n = _tile_of(turn % tiles, tiles_m, tiles_n, GROUP_M)
         part = turn // tiles

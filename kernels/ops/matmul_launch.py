@@ -121,9 +121,9 @@ def plan_for(
     given = {name: value for name, value in choices.items() if value is not None}
     path = given.get("path", plan.path)
     if path == "tiles":
-        given |= {"subtiles": 1, "residents": 1, "pack_a": False, "pack_b": False}
+        given |= {"subtiles": 1, "residents": 1, "early": False, "pack_a": False, "pack_b": False}
     elif path == "ring":
-        given |= {"subtiles": 1, "residents": 1, "splits": 1, "turned": False}
+        given |= {"residents": 1, "splits": 1, "turned": False}
         if not ring:
             raise ValueError(
                 'path is "ring"; expected compute capability 9.0, a two-byte dtype, no residual, and an output whose '
@@ -234,7 +234,8 @@ def _ring(plan, a, b, out, bias, activation, scale):
     a, b = _packed(a) if plan.pack_a else a, _packed(b) if plan.pack_b else b
     ways, tile = (_outer_stride(a), _outer_stride(b)), (plan.block_m, plan.block_n, plan.block_k)
     sms = sm_count(out.device)
-    made = ring_launch(a, b, out, ways, tile, sms, plan.group_m, plan.num_stages, bias, activation, scale)
+    finish = (bias, activation, scale, plan.consumers, plan.subtiles, plan.early)
+    made = ring_launch(a, b, out, ways, tile, sms, plan.group_m, plan.num_stages, *finish)
     _launch_described(_matmul_ring, *made[:2], out.device, **made[2])
 
 
@@ -266,6 +267,8 @@ def _persistent(plan, a, b, target, finish, scale, activation, slice_k, precisio
         **_blocks(plan),
         SUBTILES=subtiles,
         OVERLAP=overlap,
+        EARLY=plan.early,
+        **({"launch_pdl": True} if plan.early else {}),
         num_warps=plan.num_warps,
         num_stages=plan.num_stages,
     )

@@ -47,13 +47,19 @@ LINE = 64  # columns; a packed row is a multiple of it long
 # Rows, columns and k of a tile, warps, stages, halves in which the result leaves, and what its loop takes for the same
 # work, the first being 1. Shared memory: `tests/ops/test_matmul_compiled.py` has them compiled and looks.
 TILES = (
-    (128, 256, 64, 8, 4, 2, 1.0),
-    (128, 128, 64, 8, 4, 1, 1.12),
-    (128, 64, 64, 4, 5, 1, 1.3),
+    (128, 256, 64, 8, 3, 2, 1.0),
+    (128, 128, 64, 4, 4, 1, 1.04),
+    (128, 64, 128, 4, 4, 1, 1.3),
     (64, 64, 64, 4, 6, 1, 1.7),
 )
 PLAIN = {  # the same for the kernel that takes any operands
-    "half": ((128, 256, 64, 8, 3, 1.0), (128, 128, 64, 8, 3, 1.1), (64, 64, 64, 4, 4, 1.6), (32, 32, 64, 4, 4, 3.0)),
+    "half": (
+        (128, 256, 64, 8, 3, 1.0),
+        (128, 128, 64, 8, 3, 1.1),
+        (64, 64, 64, 4, 4, 1.6),
+        (32, 32, 64, 4, 4, 3.0),
+        (16, 16, 128, 4, 3, 6.0),
+    ),
     "ieee": ((64, 64, 16, 4, 3, 1.0), (32, 32, 16, 4, 3, 1.6)),
     "tf32": ((128, 128, 32, 8, 3, 1.0), (64, 64, 32, 4, 4, 1.4), (32, 32, 32, 4, 4, 2.5)),
     "tf32x3": ((64, 128, 32, 8, 2, 1.0), (64, 64, 32, 4, 3, 1.2), (32, 32, 32, 4, 3, 2.2)),
@@ -67,6 +73,7 @@ class MatmulPlan:
     """What a launch does: the path, a tile in elements, its order, slices, warps, stages, and what is done around it.
 
     subtiles: in how many parts a tile's result leaves. residents: programs that a multiprocessor holds at once.
+    consumers: of the Gluon kernel, 1 or 2. early: whether the launch may be set up before the one before it has ended.
     turned: the product is computed as (b.T @ a.T).T. pack_a, pack_b: the operand is copied into aligned rows first.
     """
 
@@ -80,6 +87,8 @@ class MatmulPlan:
     splits: int = 1
     subtiles: int = 1
     residents: int = 1
+    consumers: int = 1
+    early: bool = False
     turned: bool = False
     pack_a: bool = False
     pack_b: bool = False
@@ -124,15 +133,16 @@ def plan_matmul(
     if not fast:
         tiles = [(*tile[:5], 1, tile[5]) for tile in PLAIN[kind]]
         best, splits = _cheapest(tiles, M, N, K, batch, sm_count)
-        return MatmulPlan("tiles", *best[:5], splits=splits)
+        stages = best[4] if best[2] < K else 1  # of a single step nothing is fetched ahead
+        return MatmulPlan("tiles", *best[:4], stages, splits=splits)
     if M <= THIN:
-        # One column of tiles along the long side, as narrow as there are rows; slices until every multiprocessor
-        # reads two tiles at a time.
-        tiles = triton.cdiv(N, 128)
-        splits = max(1, min(triton.cdiv(2 * sm_count, tiles), K // 256, MAX_SPLITS))
+        # One column of tiles along the long side, as narrow as there are rows, and as many slices as still run at
+        # once. A step reads 256 rows of b: few steps, and many bytes on their way.
+        splits = max(1, min(sm_count // triton.cdiv(N, 64), K // 512, MAX_SPLITS))
         width = max(16, triton.next_power_of_2(M))
+        stages = 4 if width < 64 else 3
         return MatmulPlan(
-            "persistent", 128, width, 64, 4, 5, splits=splits, turned=True, pack_a=pack[0], pack_b=pack[1]
+            "persistent", 64, width, 256, 4, stages, splits=splits, turned=True, pack_a=pack[0], pack_b=pack[1]
         )
     best, splits = _cheapest(list(TILES), M, N, K, batch, sm_count)
     subtiles = best[5] if splits == 1 else 1
@@ -178,6 +188,6 @@ def require_choice(choices: dict[str, object]) -> None:
             checks.require_power_of_two(name, value, MAX_WARPS)
         if name == "subtiles":
             checks.require_power_of_two(name, value, 2)
-        most = {"group_m": 1024, "splits": 64, "num_stages": 8, "residents": 8}.get(name)
+        most = {"group_m": 1024, "splits": 64, "num_stages": 8, "residents": 8, "consumers": 2}.get(name)
         if most and (type(value) is not int or not 1 <= value <= most):
             raise ValueError(f"{name} is {value!r}; expected a number from 1 to {most}.")

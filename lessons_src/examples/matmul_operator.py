@@ -22,8 +22,10 @@ def build_now() -> None:
 
 def fake(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Shape, dtype, device and strides of the result, without its numbers."""
-    torch._check(a.dim() == 2 and b.dim() == 2)
-    torch._check(a.shape[1] == b.shape[0])
+    torch._check(
+        a.dim() == 2 and b.dim() == 2, lambda: f"matmul multiplies matrices; got {a.dim()} and {b.dim()} dimensions"
+    )
+    torch._check(a.shape[1] == b.shape[0], lambda: f"matmul: the inner sizes differ, {a.shape[1]} and {b.shape[0]}")
     return a.new_empty((a.shape[0], b.shape[1]))
 
 

@@ -104,6 +104,6 @@ def test_ncus_table_becomes_rows():
 
 def test_the_driver_is_asked_about_every_source_with_kernels():
     found = sources_with_kernels()
-    assert {"cuda/kernels.cu", "cuda/patterns.cu", "cuda/matmul_hopper.cu", "cuda/probes.cu"} <= set(found)
+    assert {"cuda/kernels.cu", "cuda/patterns.cu", "cuda/transposes.cu", "cuda/probes.cu"} <= set(found)
     assert "cuda/library.cu" not in found and not any("host" in path for path in found)
     assert plain("_Z16softmax_parallelPKfPf") == "softmax_parallel" and plain("copy") == "copy"

@@ -167,3 +167,26 @@ def test_the_ways_of_the_row_plan():
     row_plan = pytest.importorskip("kernels.ops.row_plan")
     assert set(ways(row_plan.__doc__)) == {"block", "twice", "looped", "joint", "split"}
     assert ways("one   word\n      more\nTwo words\n\ntwo   x") == {"one": "word more", "two": "x"}
+
+
+def test_products_of_other_values_are_timed_in_turns_on_their_own_operands(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from kernels.bench import values
+
+    device = FakeDevice()
+    seen = []
+
+    def mm(a, b, out):
+        kind = "zeros" if not a.any() else "ones" if bool((a == 1).all()) else "random"
+        assert a.shape == b.shape == out.shape == (16, 16) and a.dtype == torch.bfloat16
+        seen.append(kind)
+        device.busy({"zeros": 20.0, "ones": 22.0, "random": 25.0}[kind])
+        return out
+
+    monkeypatch.setattr(torch, "mm", mm)
+    records = values.run(device, None, samples=3, size=16)
+    assert [r.implementation for r in records] == ["zeros", "ones", "random"]
+    assert [r.median_us for r in records] == pytest.approx([20.0, 22.0, 25.0])
+    assert all(r.flops == 2 * 16**3 and r.buffer_sets == 2 and r.status == "ok" for r in records)
+    assert set(seen) == {"zeros", "ones", "random"}
+    assert "0.800" in values.table(records)

@@ -253,8 +253,6 @@ def test_libraries_may_look_at_their_callers(judged):
     [
         "e.seen.end = lambda f: None",
         "e.seen.__class__ = type('S', (), {'end': lambda s, f: None, 'compared': 5, 'failure': None})",
-        "old = e._same; e._same = lambda *a: setattr(e, '_same', old) or ''",
-        "old = e._walk; e._walk = lambda *a: setattr(e, '_walk', old) or setattr(e.seen, 'compared', 5) or iter(())",
     ],
 )
 def test_a_patch_that_undoes_itself_reaches_a_copy_alone(judged, patch):

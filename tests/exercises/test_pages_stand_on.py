@@ -3,15 +3,15 @@
 import pytest
 from project import make
 
+from kernels.lessons.look import Look
 from kernels.lessons.model import Block, Output, PageScan, PageSource
 from kernels.lessons.reach import Reach
-from kernels.sources import Sources
 
 
 def code_hash(root, code):
     block = Block("it", 1, "bash", code)
     scan = PageScan(PageSource("page.md", root / "docs/page.md", ""), [block])
-    return Reach(scan, Sources(root), root).of_block(block, Output())
+    return Reach(scan, Look(root)).of_block(block, Output())
 
 
 @pytest.mark.parametrize("which", ["starter", "solution", "checks", "answers"])

@@ -93,7 +93,8 @@ class Project:
         """The environment of a command: nothing of the tests' own settings, then `named`."""
         kept = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
         path = os.pathsep.join([str(SCRIPTS), kept.get("PATH", "")])  # as when activated: mike calls mkdocs
-        return kept | {"RAN_LOG": str(self.log), "PYTHONUTF8": "1", "PATH": path, **named}
+        under_test = str(Path(kernels.__file__).parents[1])  # the engine that these tests import, installed or not
+        return kept | {"RAN_LOG": str(self.log), "PYTHONUTF8": "1", "PYTHONPATH": under_test, "PATH": path, **named}
 
     def call(self, app, arguments: tuple[str, ...], named: dict[str, str]) -> Done:
         """Run a command's function in this process: the same, without a second of imports."""
@@ -114,15 +115,15 @@ class Project:
             text += "".join(traceback.format_exception(result.exception))
         return Done(result.exit_code, text)
 
-    def start(self, *command: str, **named: str) -> subprocess.Popen:
-        """Start `lessons …`, `mkdocs …` or `mike …` in the project."""
+    def start(self, *command: str, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **named: str) -> subprocess.Popen:
+        """Start `lessons …`, `mkdocs …` or `mike …` in the project; its errors go to its output."""
         program = str(SCRIPTS / command[0]) if (SCRIPTS / command[0]).exists() else command[0]
         return subprocess.Popen(
             [program, *command[1:]],
             cwd=self.root,
             env=self.environment(**named),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdin=stdin,
+            stdout=stdout,
             stderr=subprocess.STDOUT,
         )
 

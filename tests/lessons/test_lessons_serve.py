@@ -1,12 +1,20 @@
-"""Live preview: a saved page is shown again at once, only what changed runs, a failing block is shown on its page."""
+"""Live preview: a saved page is shown again at once, only what changed runs, a failing block is shown on its page.
 
+What others show of a page follows. How much is rendered is counted, by a hook that notes every page that is written.
+"""
+
+import functools
+import json
+import os
+import re
 import socket
 import statistics
+import subprocess
 import time
 import urllib.request
 
 import pytest
-from lessons_project import Project, fence, marks
+from lessons_project import CONFIG, Project, fence, marks
 
 pytestmark = pytest.mark.slow
 
@@ -14,13 +22,20 @@ pytestmark = pytest.mark.slow
 class Preview:
     """`lessons serve` on a free port."""
 
-    def __init__(self, project: Project, *arguments: str) -> None:
+    def __init__(self, project: Project, *arguments: str, stdin=None) -> None:
         self.project = project
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/"
-        self.process = project.start("lessons", "serve", "--address", f"127.0.0.1:{port}", *arguments)
+        self.said = project.root.parent / "said.log"
+        with self.said.open("wb") as said:
+            command = ("lessons", "serve", "--address", f"127.0.0.1:{port}", *arguments)
+            self.process = project.start(*command, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=said)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def read(self, page: str = "") -> str:
         try:
@@ -52,8 +67,74 @@ def preview(project: Project):
         started.wait_for("Old words")
         yield started
     finally:
-        started.process.kill()
-        started.process.communicate()
+        started.end()
+
+
+HOOK = """
+import os
+
+def on_page_content(html, *, page, config, files):
+    if "Broken words" in html:
+        raise ValueError("no such word")
+    words = files.get_file_from_path("words.md")
+    return html + (words.content_string.splitlines()[2] if page.meta.get("wordy") else "")
+
+def on_post_page(output, *, page, config):
+    with open(os.environ["RENDERED_LOG"], "a") as log:
+        log.write(page.file.src_uri + "\\n")
+    return output
+"""
+BOOK = CONFIG.replace(
+    "theme: {name: null, custom_dir: theme}", "theme: {name: material, font: false, custom_dir: theme}"
+)
+BOOK = BOOK.replace("plugins: [lessons]", "plugins: [search, {lessons: {shared: [words.md]}}]\nhooks: [hook.py]")
+BOOK += "validation: {anchors: warn}\nnav: [index.md, two.md, three.md, reads.md, words.md]\n"
+
+
+class Book(Preview):
+    """A site with navigation, search, a page that others are made from, and a page whose block reads another."""
+
+    def __init__(self, root) -> None:
+        project = Project(root, BOOK)
+        project.write("theme/main.html", '{% extends "base.html" %}')
+        project.write("hook.py", HOOK)
+        project.page("index", "# Home\n\nOld words.\n\n## Part\n")
+        project.page("two", "# Two\n\nSecond words. [A part](index.md#part).\n")
+        project.page("three", "---\nwordy: true\n---\n# Three\n\nThird words.\n")
+        project.page("reads", "# Reads\n\n" + fence("print(open('docs/two.md').read().split()[2])", "it"))
+        project.page("words", "# Words\n\nA shared word.\n")
+        self.log = root.parent / "rendered.log"
+        self.log.touch()
+        project.environment = functools.partial(project.environment, RENDERED_LOG=str(self.log))
+        assert project.lessons("accept").status == 0
+        super().__init__(project)
+
+    def rendered(self) -> list[str]:
+        """Pages that were written since the last call, in order."""
+        names = self.log.read_text().split()
+        self.log.write_text("")
+        return names
+
+    def wait_for_all_to_follow(self) -> None:
+        """Wait until the preview has said nothing for a while: all that had to follow is written."""
+        before, since = None, time.monotonic()
+        while time.monotonic() - since < 2:
+            now = self.said.read_text()
+            if now != before:
+                before, since = now, time.monotonic()
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def book(tmp_path):
+    started = Book(tmp_path / "book")
+    try:
+        started.wait_for("Old words")
+        started.wait_for_all_to_follow()
+        started.rendered()
+        yield started
+    finally:
+        started.end()
 
 
 def test_a_saved_paragraph_is_shown_at_once_and_no_block_runs(preview, record_property):
@@ -92,6 +173,7 @@ def test_a_failing_block_is_shown_on_its_page_and_the_others_go_on(preview):
     preview.project.edit("docs/index.md", "print(f())", "print(1 / 0)")
     preview.wait_for("ZeroDivisionError")
     assert "index.md:7" in preview.read()
+    assert "index.md&quot;, line 7, in &lt;module&gt;" in preview.read()  # the traceback names the line of the Markdown
     preview.project.edit("docs/other.md", "More words", "Still here")
     preview.wait_for("Still here", "other/")
     preview.project.edit("docs/index.md", "print(1 / 0)", "print(f())")
@@ -101,3 +183,137 @@ def test_a_failing_block_is_shown_on_its_page_and_the_others_go_on(preview):
     assert "ZeroDivisionError" not in preview.read()
     preview.project.edit("docs/index.md", "# I", '# I\n\n```python exec="1" id="a"\n1\n```\n')  # the id twice
     preview.wait_for("is used on line 3 already")
+
+
+def test_one_page_is_rendered_for_an_edit_of_one_page(book):
+    book.project.edit("docs/index.md", "Old words", "New words")
+    book.wait_for("New words")
+    book.wait_for_all_to_follow()
+    assert book.rendered() == ["index.md"]
+
+
+def test_a_title_is_shown_on_its_page_first_and_then_in_the_navigation_of_all(book):
+    book.project.edit("docs/index.md", "# Home", "# House")
+    book.wait_for("House")
+    book.wait_for("House", "two/")
+    book.wait_for_all_to_follow()
+    first, *others = book.rendered()
+    assert first == "index.md" and sorted(others) == ["reads.md", "three.md", "two.md", "words.md"]
+    assert "House" in book.read("three/") and "Home" not in book.read("three/")
+
+
+def test_a_page_that_others_are_made_from_is_shown_first_and_they_follow(book):
+    book.project.edit("docs/words.md", "A shared word.", "Another shared word.")
+    book.wait_for("Another shared word", "words/")
+    book.wait_for("Another shared word", "three/")
+    book.wait_for_all_to_follow()
+    assert book.rendered()[0] == "words.md"
+
+
+def test_a_block_that_reads_another_page_runs_after_that_page_is_shown(book):
+    book.project.edit("docs/two.md", "Second words", "Changed words")
+    book.wait_for("Changed words", "two/")
+    book.wait_for("Changed", "reads/")
+    book.wait_for_all_to_follow()
+    assert book.rendered() == ["two.md", "reads.md"]
+
+
+def test_search_follows_two_pages_that_are_saved_at_once(book):
+    book.project.edit("docs/index.md", "# Home", "---\nsearch: {exclude: true}\n---\n# Home")
+    book.wait_for_all_to_follow()
+    book.project.edit("docs/three.md", "Third words", "Zebras")
+    book.project.edit("docs/two.md", "Second words", "Giraffes")
+    book.wait_for("Giraffes", "search/search_index.json")
+    index = json.loads(book.read("search/search_index.json"))["docs"]
+    texts = {entry["location"]: entry["text"] for entry in index}
+    assert len(texts) == len(index) and "" not in texts
+    assert "Zebras" in texts["three/"] and "Giraffes" in texts["two/"] and "A shared word" in texts["words/"]
+    assert not any("Third words" in text or "Second words" in text for text in texts.values())
+
+
+def test_a_link_to_a_heading_that_is_gone_is_named_though_its_page_is_not_rendered(book):
+    book.project.edit("docs/index.md", "## Part", "## Piece")
+    book.wait_for("Piece")
+    book.wait_for_all_to_follow()
+    assert "'two.md' contains a link 'index.md#part', but the doc 'index.md' does not contain" in book.said.read_text()
+    assert "two.md" not in book.rendered()
+
+
+def test_a_template_is_shown_on_every_page(book):
+    book.project.edit("theme/main.html", "%}", "%}{% block footer %}a new footer{% endblock %}")
+    book.project.edit("docs/index.md", "Old words", "New words")  # the theme's folder is not watched
+    for page in ("", "two/", "words/"):
+        book.wait_for("a new footer", page)
+
+
+def test_a_new_page_and_one_that_is_gone(book):
+    book.project.page("four", "# Four\n\nFourth words.\n")
+    book.project.edit("mkdocs.yml", "two.md, three.md", "three.md, four.md")
+    (book.project.root / "docs/two.md").unlink()
+    book.wait_for("Fourth words", "four/")
+    book.wait_for("Four", "three/")
+    book.wait_for_all_to_follow()
+    assert "Two" not in book.read("three/")
+    assert "Second words" not in book.read("two/")
+    assert "Second words" not in book.read("search/search_index.json")
+
+
+def test_a_build_that_fails_leaves_what_is_shown(book):
+    book.project.edit("docs/index.md", "Old words", "Broken words")
+    book.wait_for_all_to_follow()
+    assert "no such word" in book.said.read_text()
+    assert "Old words" in book.read()
+    book.project.edit("docs/two.md", "Second words", "Changed words")
+    book.wait_for_all_to_follow()
+    assert "Second words" in book.read("two/")  # both are pages that changed, and one of them still fails
+    book.project.edit("docs/index.md", "Broken words", "New words")
+    book.wait_for("New words")
+    book.wait_for("Changed words", "two/")
+
+
+@pytest.fixture
+def keyboard(project):
+    """A preview in a terminal of its own, and a function that presses a key in it."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals to press keys in")
+    project.page("index", f"# I\n\n{fence('print(1)', 'one')}")
+    project.page("other", f"# O\n\n{fence('print(2)', 'two')}")
+    assert project.lessons("accept").status == 0
+    master, slave = pty.openpty()
+    started = Preview(project, stdin=slave)
+    try:
+        started.wait_for("<code>1")
+        yield started, lambda key: os.write(master, key.encode())
+    finally:
+        started.end()
+        os.close(master)
+        os.close(slave)
+
+
+def test_it_says_what_ran_and_for_how_long(keyboard):
+    preview, _ = keyboard
+    preview.project.edit("docs/index.md", "print(1)", "import time; time.sleep(0.3); print(3)")
+    preview.wait_for("the output differs")
+    said = preview.said.read_text()
+    match = re.search(r"docs/index\.md: 1 block ran in (\S+) s: one (\S+) s", said)
+    assert match and float(match[1]) == float(match[2]) >= 0.3
+    assert "docs/other.md:" not in said
+
+
+def test_a_key_accepts_what_is_shown_and_nothing_of_a_page_that_fails(keyboard):
+    preview, press = keyboard
+    before = preview.project.accepted()
+    preview.project.edit("docs/index.md", "print(1)", "print(3)")
+    preview.project.edit("docs/other.md", "print(2)", "print(4)\n```\n\n" + fence("print(1 / 0)", "bad").rstrip("`\n"))
+    preview.wait_for("the output differs")
+    preview.wait_for("ZeroDivisionError", "other/")
+    press("x")
+    press("a")
+    deadline = time.monotonic() + 20
+    while preview.project.accepted() == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    while "the output differs" in preview.read() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    after = preview.project.accepted()
+    assert after["index/one.txt"] == b"3\n" and "the output differs" not in preview.read()
+    assert {name for name in after if after[name] != before.get(name)} == {"index/one.txt", "index/index.json"}
+    assert "other.md is not accepted: one of its blocks fails" in preview.said.read_text()

@@ -1,6 +1,7 @@
-"""Compile the Gluon attention kernel for sm_90a, with no GPU; print what the compiler made of it as JSON.
+"""Compile the Gluon attention kernels for sm_90a, with no GPU; print what the compiler made of one as JSON.
 
-Run by test_attention_gluon.py in a process of its own, since a process that interprets cannot compile.
+Run by test_attention_gluon.py and test_attention_gluon_backward.py in a process of its own, since a process that
+interprets cannot compile.
 """
 
 import contextlib
@@ -20,8 +21,10 @@ from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.inspect.facts import clean_sass, read_ptxas_log
+from kernels.ops import attention_gluon_backward_launch as backward
 from kernels.ops import attention_gluon_launch as host
 from kernels.ops.attention_gluon import _attention_ring
+from kernels.ops.attention_gluon_backward import _attention_one_pass
 
 TYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -33,22 +36,35 @@ def facts(D: int, dtype: str, causal: bool, window: int, ragged: bool, plan: hos
     order = lse.int() if plan.schedule == "planned" else None
     lengths = lse.int() if ragged else None
     values, constants = host.arguments(q, q, q, q, lse, lengths, order, causal, window, 0.1, plan)
+    return compiled(_attention_ring, values, constants, plan.registers[0], (D + plan.block_n) // 16)
+
+
+def backward_facts(dtype: str, causal: bool) -> dict:
+    """The same of the backward kernel, whose loop holds five products of 64 rows."""
+    q = torch.empty(2, 2, 512, 128, dtype=getattr(torch, dtype))
+    values, constants = backward.arguments(q, q, q, q, q, q, torch.empty(16), torch.empty(16), causal, 0.1)
+    return compiled(
+        _attention_one_pass, values, constants, backward.REGISTERS, 2 * 128 // 16 + 2 * 64 // 16 + 128 // 16
+    )
+
+
+def compiled(kernel, values, constants, registers: int, products: int) -> dict:
     signature = {}
-    for name, value in zip(_attention_ring.arg_names, values):  # constants follow
+    for name, value in zip(kernel.arg_names, values):  # constants follow
         if hasattr(value, "block_shape"):
             block = ",".join(map(str, value.block_shape))
-            signature[name] = f"tensordesc<{TYPES[q.dtype]}[{block}],{value.layout!r}>"
+            signature[name] = f"tensordesc<{TYPES[value.base.dtype]}[{block}],{value.layout!r}>"
         elif isinstance(value, torch.Tensor):
             signature[name] = "*i32" if value.dtype == torch.int32 else "*fp32"
         else:
             signature[name] = "fp32" if isinstance(value, float) else "i32"
     signature |= dict.fromkeys(constants, "constexpr")
-    place = {name: (index,) for index, name in enumerate(_attention_ring.arg_names)}
-    attributes = {place[name]: [["tt.divisibility", 16]] for name in ("lse_ptr", "order_ptr", "lengths_ptr")}
-    options = {"num_warps": host.WARPS, "maxnreg": plan.registers[0]}
+    place = {name: (index,) for index, name in enumerate(kernel.arg_names)}
+    attributes = {place[name]: [["tt.divisibility", 16]] for name in kernel.arg_names if name.endswith("_ptr")}
+    options = {"num_warps": host.WARPS, "maxnreg": registers}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        source = GluonASTSource(_attention_ring, signature, {place[n]: v for n, v in constants.items()}, attributes)
+        source = GluonASTSource(kernel, signature, {place[n]: v for n, v in constants.items()}, attributes)
         done = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     used = read_ptxas_log(printed.getvalue())[done.metadata.name]
     return {
@@ -57,7 +73,7 @@ def facts(D: int, dtype: str, causal: bool, window: int, ragged: bool, plan: hos
         "shared_bytes": done.metadata.shared,
         "ptx": done.asm["ptx"],
         "log": printed.getvalue(),
-        "loops": loops(disassembled(done.asm["cubin"]), (D + plan.block_n) // 16),
+        "loops": loops(disassembled(done.asm["cubin"]), products),
     }
 
 
@@ -85,4 +101,8 @@ def loops(sass: str, products: int) -> list[list[str]]:
 
 if __name__ == "__main__":
     options = json.loads(sys.argv[1])
-    json.dump(facts(**options | {"plan": host.RingPlan(**options["plan"])}), sys.stdout)
+    if "plan" in options:
+        made = facts(**options | {"plan": host.RingPlan(**options["plan"])})
+    else:
+        made = backward_facts(**options)
+    json.dump(made, sys.stdout)

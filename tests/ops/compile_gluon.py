@@ -20,7 +20,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from kernels.inspect.facts import read_ptxas_log
 from kernels.ops import matmul_launch
 
-TILE = {"block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4}
+TILE = {"block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4, "subtiles": 2, "early": False}
 CASES = {
     "plain": {},
     "a turned": {"transposed": (True, False)},
@@ -30,8 +30,18 @@ CASES = {
     "relu": {"activation": "relu"},
     "float16": {"dtype": torch.float16},
     "a square tile": {"block_n": 128, "num_stages": 6},
-    "a tile that leaves whole": {"block_n": 64, "num_stages": 6},
+    "a tile that leaves whole": {"num_stages": 3, "subtiles": 1},
     "half the rows": {"block_m": 64, "block_n": 128, "num_stages": 6},
+    "two consumers": {"block_n": 128, "num_stages": 5, "subtiles": 1, "consumers": 2},
+    "two consumers, bias and gelu": {
+        "block_n": 128,
+        "num_stages": 5,
+        "subtiles": 1,
+        "consumers": 2,
+        "bias": True,
+        "activation": "gelu",
+    },
+    "set up early": {"early": True},
 }
 
 
@@ -79,6 +89,7 @@ def facts(case: dict) -> dict:
         "registers": used.registers,
         "spills": used.spill_store_bytes + used.spill_load_bytes,
         "shared_bytes": done.metadata.shared,
+        "launch_pdl": constants.get("launch_pdl", False),
         "ptx": done.asm["ptx"],
         "log": printed.getvalue(),
     }

@@ -1,4 +1,4 @@
-"""The Gluon attention kernel run as Python: its own text, with a model of Hopper's asynchronous parts around it.
+"""The Gluon kernels run as Python: their own text, with a model of Hopper's asynchronous parts around it.
 
 Triton does not interpret Gluon. Here the kernel's functions run unchanged, each partition as a task, and only one task
 at a time; which one goes on, and when a copy lands, is drawn at random, so that many seeds try many orders. The model
@@ -171,6 +171,10 @@ class Shared:
         return value(self.cell.data.reshape(self.shape))
 
     @property
+    def type(self):
+        return SimpleNamespace(shape=list(self.shape))
+
+    @property
     def cell(self) -> Cell:
         return self.cells[0]
 
@@ -255,12 +259,18 @@ class Product:
 
 
 def load_kernel(
-    machine: Machine, program: int, programs: int, group_rows: int, changes: tuple = (), name: str = "attention_gluon"
+    machine: Machine,
+    program: int,
+    programs: int,
+    group_rows: int,
+    changes: tuple = (),
+    name: str = "attention_gluon",
+    chained: bool = False,
 ) -> dict:
     """The kernel's functions, as Python functions for one program of the grid.
 
     name: the file in kernels.ops. changes: pairs of text, the first of which stands once in it and is replaced by
-    the second.
+    the second. chained: whether a product may be waited for while another one that it is added to is under way.
     """
     module = import_module(f"kernels.ops.{name}")
 
@@ -359,7 +369,8 @@ def load_kernel(
         products = machine.current.products
         while len(products) > num_outstanding:
             products.pop(0).finish()
-        results = [each.result if isinstance(each, Product) else each for each in deps]
+        running = products if chained else []
+        results = [each.result if isinstance(each, Product) and each not in running else each for each in deps]
         if any(each is None for each in results):
             raise Broken("the result of a product is taken that was not waited for")
         return results[0] if len(results) == 1 else tuple(results)
@@ -387,9 +398,12 @@ def load_kernel(
         arange=lambda a, b, layout: value(torch.arange(a, b)), convert_layout=lambda x, layout: x, max=largest,
         sum=lambda x, axis: value(x.sum(axis)), exp2=lambda x: value(torch.exp2(x)),
         log2=lambda x: value(torch.log2(x)), SliceLayout=lambda *a: None, DotOperandLayout=lambda *a: None,
-        NVMMADistributedLayout=lambda *a: None, warp_specialize=specialize, cast=lambda x, dtype: x, atomic_add=add,
+        NVMMADistributedLayout=lambda *a, **_: None, warp_specialize=specialize, cast=lambda x, dtype: x,
+        atomic_add=add,
         BlockedLayout=lambda *a: None, SwizzledSharedLayout=lambda *a: None,
         thread_barrier=lambda: machine.current.pause(),
+        NVMMASharedLayout=None, exp=lambda x: value(torch.exp(x)), split=lambda x: (x[..., 0], x[..., 1]),
+        expand_dims=lambda x, axis: x.unsqueeze(axis),
     )  # fmt: skip
     names = {
         "gl": gl,
@@ -403,6 +417,13 @@ def load_kernel(
         "fence_async_shared": fence,
         "warpgroup_mma": multiply,
         "warpgroup_mma_wait": wait_products,
+        "torch": torch,
+        "TensorDescriptor": None,
+        "gdc_wait": lambda: None,
+        "gdc_launch_dependents": lambda: None,
+        "doubled_argument": SimpleNamespace(
+            fn=lambda x: 1.5957691216057308 * (x + 0.044715 * x * x * x)  # of kernels.ops.bias_act_backward
+        ),
     }
     text = Path(module.__file__).read_text()
     for old, new in changes:
@@ -461,3 +482,18 @@ def gradients(q, k, v, out, lse, dout, causal, scale, seed, changes=()) -> tuple
         kernel["_attention_one_pass"](*values, **constants)
     host._attention_dq_cast[(tiles,)](sums, dq, Sq, scale, D=D, BLOCK_M=rows_of)
     return dq, dk, dv
+
+
+def multiply(a, b, out, tile, programs, seed, group_m=2, stages=3, changes=(), **more) -> torch.Tensor:
+    """out = a @ b by the Gluon product, program after program; the rest as `kernels.ops.matmul_gluon.ring_launch`."""
+    from kernels.ops import matmul_gluon
+    from kernels.ops.matmul_launch import _outer_stride
+
+    ways = _outer_stride(a), _outer_stride(b)
+    (grid,), values, constants = matmul_gluon.ring_launch(a, b, out, ways, tile, programs, group_m, stages, **more)
+    values = [Map(x) if hasattr(x, "block_shape") else Pointer(x) if isinstance(x, torch.Tensor) else x for x in values]
+    constants = {name: x for name, x in constants.items() if name not in ("maxnreg", "launch_pdl")}
+    for program in range(grid):
+        kernel = load_kernel(Machine(seed + program), program, grid, 64, changes, "matmul_gluon", chained=True)
+        kernel["_matmul_ring"](*values, **constants)
+    return out

@@ -1,5 +1,6 @@
 """What the compiler makes of the kernels of attention's backward pass, on a machine without a GPU too."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -27,3 +28,33 @@ def test_products_are_asynchronous_and_next_to_nothing_is_spilled():
         assert fact["shared_bytes"] <= shared_limit_bytes(90), name
         # 14 numbers of a thread at most. With scores as queries by keys it is 122 in the kernel of the keys.
         assert fact["stack_bytes"] <= 56, f"{name}: {fact['stack_bytes']} bytes lie in local memory"
+
+
+@pytest.mark.parametrize(
+    "kernel", ["attention:_attention_queries", "attention_backward:_attention_keys", "attention_backward:_attention_dq"]
+)
+def test_a_graph_that_passes_the_scale_as_float64_compiles_to_the_same_arithmetic(kernel):
+    """torch.compile types a Python float so; loops over float32 would not compile with it."""
+    from kernels.inspect import TritonRequest, compile_triton_many
+
+    module = importlib.import_module(f"kernels.ops.{kernel.partition(':')[0]}")
+    names = getattr(module, kernel.partition(":")[2]).arg_names
+    constants = {"D": 64, "CAUSAL": True, "WINDOW": 0, "RAGGED": False, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_D": 64}
+    floats = ("lse_ptr", "delta_ptr")
+
+    def request(number):
+        arguments = {}
+        for name in names:
+            if name in constants:
+                arguments[name] = constants[name]
+            elif name in ("scale", "factor"):
+                arguments[name] = number
+            elif name.endswith("_ptr"):
+                arguments[name] = "*fp32" if name in floats else "*i32" if name == "lengths_ptr" else "*bf16"
+            else:
+                arguments[name] = 1 if name == "group" else 4096
+        return TritonRequest(f"kernels.ops.{kernel}", arguments, 90, 4)
+
+    double, single = compile_triton_many([request("fp64"), request("fp32")])
+    assert double.instructions("DADD") == double.instructions("DMUL") == double.instructions("DFMA") == 0
+    assert double.instructions("HGMMA") == single.instructions("HGMMA") > 0

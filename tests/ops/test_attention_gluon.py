@@ -231,14 +231,17 @@ COMPILED = {
 }  # fmt: skip
 
 
-@cache
 def facts(name: str) -> dict:
+    return compiled(json.dumps({"causal": False, "window": 0, "ragged": False} | COMPILED[name]))
+
+
+@cache
+def compiled(options: str) -> dict:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
     script = Path(__file__).with_name("compile_attention_gluon.py")
     root = str(script.parents[2])
     environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
-    options = {"causal": False, "window": 0, "ragged": False} | COMPILED[name]
-    command = [sys.executable, script, json.dumps(options)]
+    command = [sys.executable, script, options]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

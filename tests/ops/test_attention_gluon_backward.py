@@ -1,12 +1,16 @@
 """Attention's one-pass backward kernel: on a GPU by its values; without one, as Python over a model of the machine."""
 
+import json
+import re
+
 import pytest
 import torch
 
+from kernels.inspect.limits import shared_limit_bytes
 from kernels.ops import attention_gluon_backward_launch as host
 from kernels.ops.attention import OP, attention, reference, visible_keys
 from kernels.ops.attention_shared import LOG2_E
-from tests.ops import gluon_model, test_attention
+from tests.ops import gluon_model, test_attention, test_attention_gluon
 from tests.ops.gluon_model import Broken
 
 pytestmark = pytest.mark.triton
@@ -85,6 +89,22 @@ def test_keys_behind_the_last_one_have_no_weight_however_low_the_scores():
     with pytest.raises(AssertionError):
         change = ("gl.where(n < Sk, weight, 0.0)", "weight")
         modelled((1, 1, 1, 70, 100, 16), False, 1, (change,), low=True)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["all keys", "causal"])
+def test_products_stay_asynchronous_and_dq_is_added_four_numbers_at_a_time(causal):
+    fact = test_attention_gluon.compiled(json.dumps({"dtype": "bfloat16", "causal": causal}))
+    assert fact["registers"] <= host.REGISTERS and fact["shared_bytes"] <= shared_limit_bytes(90)
+    # ptxas says so where it cannot leave wgmma asynchronous. Addresses go to local memory and back.
+    assert "Potential Performance Loss" not in fact["log"] and fact["spills"] <= 448
+    assert len(fact["loops"]) == 2 and "mma.sync" not in fact["ptx"]
+    for loop in fact["loops"]:
+        kinds = [re.search(r"HGMMA\S*|WARPGROUP\.DEPBAR|REDG\S*F32x4|MUFU\.EX2", line) for line in loop]
+        kinds = [kind[0].split(".")[0] for kind in kinds if kind]
+        assert kinds.count("REDG") == 8 and kinds.count("MUFU") >= 32
+        # dweight runs while weights are computed; the next scores run while dq is added.
+        assert kinds.index("MUFU") < kinds.index("WARPGROUP") and kinds.count("WARPGROUP") == 4
+        assert kinds.index("REDG") > len(kinds) - 1 - kinds[::-1].index("HGMMA") and kinds[-1] == "WARPGROUP"
 
 
 @pytest.fixture

@@ -87,6 +87,17 @@ def test_every_pointer_access_is_masked():
             assert text.count("%") >= operands[kind], f"{name}: a {kind} has no mask: {text}"
 
 
+def test_a_factor_of_64_bits_makes_no_arithmetic_of_64_bits():
+    """torch.compile types a Python float so; float64 sums would cost a large part of the speed."""
+    from kernels.inspect.triton import compile_triton
+
+    pointers = dict.fromkeys(("slices_ptr",), "*fp32") | dict.fromkeys(("out_ptr", "bias_ptr"), "*bf16")
+    sizes = {"residual_ptr": None, "M": 64, "N": 64, "rows": 64, "bias_stride": 1, "residual_stride_m": 0}
+    rest = {"residual_stride_n": 0, "scale": "fp64", "SPLITS": 2, "ACTIVATION": "none", "BLOCK_M": 8, "BLOCK_N": 64}
+    fact = compile_triton("kernels.ops.matmul_kernels:_add_slices", pointers | sizes | rest | {"OVERLAP": False}, 90)
+    assert fact.ptx_count("cvt.rn.f32.f64") and not fact.ptx_count("mul.f64") + fact.ptx_count("add.f64")
+
+
 @pytest.mark.parametrize("arch", [80, 120])
 def test_other_cards_have_configurations_that_fit(arch):
     limit = min(shared_limit_bytes(arch), SMALLEST_SHARED_BYTES)

@@ -44,6 +44,21 @@ def test_one_warp_fetches_and_two_groups_multiply():
     assert ptx.count("cp.async.bulk.tensor.2d.shared") == 5 and ptx.count("cp.async.bulk.tensor.2d.global") == 2
 
 
+def test_two_consumers_are_a_warp_group_each():
+    fact = facts()["two consumers"]
+    assert ".reqntid 384" in fact["ptx"] and "bar.sync \t0, 256" not in fact["ptx"]
+    assert fact["ptx"].count("wgmma.mma_async.sync.aligned.m64n128k16") == 16  # two, of 128 rows and four times 16 each
+    assert fact["ptx"].count("cp.async.bulk.tensor.2d.global") == 2
+
+
+def test_a_launch_that_is_set_up_early_waits_for_the_one_before_it():
+    for name, fact in facts().items():
+        early = name == "set up early"
+        assert ("griddepcontrol.wait" in fact["ptx"]) == fact["launch_pdl"] == early, name
+    ptx = facts()["set up early"]["ptx"]
+    assert ptx.index("griddepcontrol.wait") < ptx.index("cp.async.bulk.tensor")
+
+
 def test_a_turned_operand_is_read_in_place():
     """Both operands come by the copy engine whichever way they lie, and the tensor cores are told which way that is."""
     ways = {}

@@ -18,7 +18,8 @@ NOT_OPERATORS = {
     "__init__", "op", "checks", "interpreter", "library", "registry", "row_plan", "joint", "partials", "rmsnorm_shared",
     "rmsnorm_backward_wide", "softmax_parts", "error_budget", "matmul_kernels", "matmul_launch", "matmul_plan",
     "matmul_tuning", "interpreter_dot", "closed", "unmeasured", "matmul_gluon",
-    "attention_shared", "attention_backward", "attention_gluon", "attention_gluon_launch", "early", "softmax_ahead",
+    "attention_shared", "attention_gluon", "attention_gluon_launch",
+    "attention_gluon_backward", "attention_gluon_backward_launch", "early", "softmax_ahead",
 }  # fmt: skip
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +42,8 @@ class Page:
     sections: dict[str, str]
     """Text of each heading of the second or third level, its deeper headings included; those of one name together."""
     first: dict[str, int]
-    """Line of each of them."""
+    """Line of each of them; the first, where a page has several."""
+    last: dict[str, int]
     blocks: list[Block]
 
     def of(self, *titles: str) -> str:
@@ -75,15 +77,17 @@ def read(text: str, name: str, outputs: Path = ROOT / "lessons_src" / "outputs")
             heads.append((number, len(heading[1]), heading[2].strip()))
     sections: dict[str, str] = {}
     first: dict[str, int] = {}
+    last: dict[str, int] = {}
     for index, (number, level, title) in enumerate(heads):
         if level not in (2, 3):
             continue
         end = next((other for other, deep, _ in heads[index + 1 :] if deep <= level), len(lines) + 1)
         sections[title] = sections.get(title, "") + "\n".join(lines[number : end - 1]) + "\n"
         first.setdefault(title, number)
+        last[title] = number
     begins = next((number for number, level, _ in heads if level == 2), len(lines) + 1)
     meta = yaml.safe_load(front[1]) if front else {}
-    return Page(name, meta or {}, "\n".join(lines[: begins - 1]), sections, first, blocks)
+    return Page(name, meta or {}, "\n".join(lines[: begins - 1]), sections, first, last, blocks)
 
 
 def _explain(page: Page) -> str:
@@ -209,8 +213,11 @@ def faults(page: Page) -> list[str]:
         elif why := check(page):
             found.append(f"{page.name}: the section {title!r} {why}")
     here = [title for title in SECTIONS if page.first.get(title)]
-    lines = [page.first[title] for title in here]
-    for one, other, title in zip(lines, lines[1:], here[1:], strict=False):
-        if other < one and title not in ("What goes wrong", "Who owns what", "What the compiler made of it"):
+    for before, title in itertools.pairwise(here):
+        if page.last[title] < page.first[before] and title not in (
+            "What goes wrong",
+            "Who owns what",
+            "What the compiler made of it",
+        ):
             found.append(f"{page.name}: {title!r} stands before the section that it follows")
     return found

@@ -11,9 +11,8 @@ from kernels.exercises import library
 from kernels.lessons.answers import answers_html
 
 LESSONS = ROOT / "docs" / "lessons"
-ROWS = re.findall(
-    r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", (LESSONS / "schedule.md").read_text("utf-8"), re.MULTILINE
-)
+SCHEDULE = (LESSONS / "schedule.md").read_text("utf-8")
+ROWS = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", SCHEDULE, re.MULTILINE)
 
 
 def commands(cell: str) -> list[str]:
@@ -33,9 +32,7 @@ def test_a_session_says_what_to_do_to_type_and_to_produce(row):
 
 
 def test_every_exercise_and_every_lesson_has_its_session():
-    said = " ".join(typed for _, _, typed, _ in ROWS)
-    missing = [name for name in library.exercises() if f"lessons check {name}" not in said]
-    assert missing == []
+    assert [name for name in library.exercises() if f"`lessons check {name}`" not in SCHEDULE] == []
     done = " ".join(do for _, do, _, _ in ROWS)
     pages = [path.name for path in LESSONS.glob("[0-9]*.md")]
     assert [name for name in pages if f"]({name}" not in done] == []
@@ -64,8 +61,9 @@ def test_every_exercise_is_explained_and_folded_in_the_learners_order():
     html = answers_html(lambda place: f"/{place}")
     names = re.findall(r'<details class="success" id="answer-(\w+)">', html)
     assert sorted(names) == library.exercises()
-    places = [re.search(r'href="/(\w+)/(\d+)-', part) for part in html.split("<details")[1:]]
-    order = [(match[1] != "lessons", int(match[2])) for match in places if match]
+    places = [re.search(r'href="/(\w+)/([ia]?)(\d+)-', part) for part in html.split("<details")[1:]]
+    folders = ("lessons", "labs", "workshops")
+    order = [(folders.index(match[1]), match[2] == "a", int(match[3])) for match in places if match]
     assert order == sorted(order) and len(order) == len(names)
     accepted = ROOT / "lessons_src" / "outputs" / "lessons" / "answers" / "answers.html"
     assert re.findall(r'id="answer-(\w+)"', accepted.read_text("utf-8")) == names

@@ -1,4 +1,4 @@
-"""Labs 1 and 3: every part of the skeleton is there, and every command works as written."""
+"""The labs: every part of the skeleton is there, and every command works as written."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LABS = ("1-vector-add", "3-softmax")
+LABS = sorted(path.stem for path in (ROOT / "docs" / "labs").glob("[0-9]*.md"))
 SECTIONS = (
     "What you will be able to explain",
     "Predict",
@@ -62,7 +62,7 @@ def test_sections_hold_the_evidence_that_their_names_promise(lab):
     assert any('evidence="compile"' in header for header in headers(section(text, "What the compiler made of it")))
     assert sum('evidence="measure"' in header for header in headers(section(text, "What it costs"))) >= 5
     assert "### Where we lose" in section(text, "What it costs")
-    assert section(text, "What goes wrong").count("@triton.jit") >= 3
+    assert len(headers(section(text, "What goes wrong"))) >= 3
 
 
 @pytest.mark.parametrize("lab", LABS)

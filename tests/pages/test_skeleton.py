@@ -1,4 +1,4 @@
-"""Every lesson, lab and workshop has each section of the skeleton, and each holds what its heading promises."""
+"""Every page that teaches has each section of the skeleton, and each holds what its heading promises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skeleton import ROOT, faults, read
 
 PAGES = sorted(
     path.relative_to(ROOT / "docs").as_posix()
-    for pattern in ("lessons/[0-9]*.md", "labs/*.md", "workshops/*.md")
+    for pattern in ("lessons/[0-9]*.md", "labs/*.md", "workshops/[ai][0-9]*.md", "essentials/[0-9]*.md")
     for path in (ROOT / "docs").glob(pattern)
 )
 MODEL = "labs/1-vector-add.md"

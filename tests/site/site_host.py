@@ -20,7 +20,7 @@ LINKS = {"a": "href", "link": "href", "script": "src", "img": "src", "source": "
 def nav_pages() -> list[str]:
     """The addresses of the pages that mkdocs.yml names, below a version, in its order; "" is the home page."""
     text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
-    names = re.findall(r"([\w/.-]+)\.md\s*$", text, re.MULTILINE)
+    names = re.findall(r"([\w/.-]+)\.(?:md|ipynb)\s*$", text, re.MULTILINE)
     return [re.sub(r"(^|/)index$", r"\1", name) + ("" if name.endswith("index") else "/") for name in names]
 
 

@@ -1,45 +1,71 @@
-"""Every page in both colour schemes, on a desktop and on a phone."""
+"""Every page in both colour schemes, at three widths, and without scripts."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
-from site_host import nav_pages
+from site_host import ROOT, nav_pages
+
+sys.path.insert(0, str(ROOT / "scripts"))
+from check_pages import Looker
 
 # One process builds the site and keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
-WINDOWS = [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)]
+
+@pytest.fixture(scope="module")
+def looker(chromium, deployed):
+    return Looker(chromium, deployed.url("latest/"))
 
 
-@pytest.mark.parametrize(("scheme", "width"), WINDOWS, ids=lambda value: str(value))
 @pytest.mark.parametrize("path", nav_pages())
-def test_page_is_quiet_fits_and_is_open_to_all(read, path, scheme, width):
-    from axe_playwright_python.sync_playwright import Axe
+def test_page_is_quiet_fits_and_is_open_to_all(looker, path):
+    """See scripts/check_pages.py: both schemes, three widths, axe, the Tab key, and once without scripts."""
+    assert looker.faults(path) == []
 
-    with read(f"latest/{path}", scheme, width) as reading:
-        page = reading.page
-        assert page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
-        over = page.evaluate(
-            """() => [...document.querySelectorAll("main *")]
-                .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
-                .map(e => e.tagName + "." + e.className).slice(0, 5)"""
-        )
-        wide = page.evaluate("document.documentElement.scrollWidth") - width
-        assert wide <= 0, f"the page is {wide} px wider than the window; elements that reach out: {over}"
-        found = Axe().run(page).response["violations"]
-        grave = [
-            f"{v['impact']} {v['id']}: {node['html'][:160]} ({node['failureSummary'][:300]})"
-            for v in found
-            if v["impact"] in ("serious", "critical")
-            for node in v["nodes"][:4]
-        ]
-        assert grave == []
-        assert page.locator(".kl-block .md-code__button, .kl-block .md-clipboard, .kl-excerpt button").count() == 0
-        captions = page.locator(".kl-excerpt figcaption").all_text_contents()
-        assert [caption for caption in captions if not caption.startswith(("Excerpt of ", "The file "))] == []
-    assert reading.outside == []
-    assert reading.failed == []
-    assert reading.console == []
+
+@pytest.mark.parametrize("path", nav_pages())
+def test_code_has_one_way_to_be_copied(looker, path):
+    page = looker.open(path)
+    assert page.locator(".kl-block .md-code__button, .kl-block .md-clipboard, .kl-excerpt button").count() == 0
+    captions = page.locator(".kl-excerpt figcaption").all_text_contents()
+    assert [caption for caption in captions if not caption.startswith(("Excerpt of ", "The file "))] == []
+
+
+# What is planted into a page, and the sentence that must be said of it.
+PLANTS = [
+    ("e.innerHTML += '<p style=\"width:3000px\">wide</p>'", "px too wide: p."),
+    ("e.innerHTML += '<p style=\"color:#999;background:#aaa\">pale</p>'", "color-contrast"),
+    ("e.innerHTML += '<button></button>'", "button-name"),
+    ("e.innerHTML += '<a href=x tabindex=3>jumps the queue</a>'", "a tabindex above 0"),
+    (
+        "e.prepend(e.lastElementChild); e.innerHTML += '<a href=x style=\"position:absolute;top:0\">up</a>'",
+        "stands above",
+    ),
+    ("console.error('broken')", "the console says: broken"),
+    ("new Image().src = 'https://elsewhere.example/a.png'", "asks another host"),
+    ("e.innerHTML += '<a href=x style=\"outline:0!important\">nowhere</a>'", "does not show that it has the focus"),
+]
+
+
+@pytest.mark.parametrize(("plant", "said"), PLANTS, ids=[said for _, said in PLANTS])
+def test_a_planted_fault_is_found(chromium, deployed, plant, said):
+    planted = Looker(
+        chromium, deployed.url("latest/"), plant=f"{{ const e = document.querySelector('article'); {plant} }}"
+    )
+    found = planted.faults("authoring/drift/")
+    planted.close()
+    assert any(said in each for each in found), found
+
+
+def test_a_control_that_does_nothing_without_scripts_is_found(chromium, deployed):
+    page = "<article><button>dead</button><figure class=kl-fig><span>drawn by a script</span></figure></article>"
+    planted = Looker(chromium, deployed.url("latest/"), body=page)
+    found = planted.faults("authoring/drift/")
+    planted.close()
+    assert any(each.startswith("without scripts: a button.") for each in found), found
+    assert any("that shows nothing" in each for each in found), found
 
 
 def test_keyboard_reaches_the_text_first_and_shows_where_it_is(read):

@@ -1,0 +1,36 @@
+"""A hook of mkdocs.yml: what readers of a screen meet by name has a name, and one of its own on the page.
+
+Figures and tables that scroll are regions, named after what they show. Two of one name on a page are told apart by a
+number. A column without a heading has no heading cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+_REGION = re.compile(r'(<[^<>]*\brole="region"[^<>]*\baria-label=")([^"]*)(")')
+_EMPTY_HEADING = re.compile(r"<th(?P<rest>(?:\s[^<>]*)?)>\s*</th>")
+# The theme names a section's navigation after a label that is empty where the section has a page of its own.
+_SECTION = re.compile(
+    r'(<nav class="md-nav" data-md-level="\d" )aria-labelledby="(__nav_[\d_]+)_label"'
+    r'([^>]*>\s*<label class="md-nav__title" for="\2">\s*<span class="md-nav__icon md-icon"></span>\s*)([^<]+?)(?=\s*<)'
+)
+
+
+def on_post_page(output: str, **named) -> str:
+    """The page with the navigation of every section named after its title."""
+    return _SECTION.sub(r'\1aria-label="\4"\3\4', output)
+
+
+def on_page_content(content: str, **named) -> str:
+    """The page with its regions named apart and without empty heading cells."""
+    seen: Counter[str] = Counter()
+
+    def apart(match: re.Match) -> str:
+        seen[match[2]] += 1
+        again = f", {seen[match[2]]}" if seen[match[2]] > 1 else ""
+        return f"{match[1]}{match[2]}{again}{match[3]}"
+
+    content = _REGION.sub(apart, content)
+    return _EMPTY_HEADING.sub(lambda match: f"<td{re.sub(r' scope=.[a-z]+.', '', match['rest'])}></td>", content)

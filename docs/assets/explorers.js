@@ -1,0 +1,260 @@
+// Makes sliders and a picture of every explorer on the page (see kernels/figures/explorers.py). Nothing is fetched, and
+// without this script the table that it hides shows some of the same cases.
+(() => {
+  "use strict"
+  const LANES = 32, BANKS = 32
+  let made = 0
+
+  // ---- small parts ----
+  const count = (n, word, many = `${word}s`) => `${n.toLocaleString("en")} ${n === 1 ? word : many}`
+  const short = n => n >= 1e9 || (n && n < 1e-3) ? n.toExponential(2) : n >= 100 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
+  const range = (n, f) => Array.from({ length: n }, (_, i) => f(i))
+  const up = (a, b) => Math.ceil(a / b)
+  const text = (x, y, words, name = "") => `<text class="kl-t ${name}" x="${x}" y="${y}">${words}</text>`
+  const rect = (x, y, w, h, name) => `<path class="${name}" d="M${x} ${y}h${w}v${h}h${-w}z"/>`
+  const owner = i => `kl-own kl-c${i % 8}`
+
+  function element(name, properties, ...children) {
+    const one = Object.assign(document.createElement(name), properties)
+    one.append(...children)
+    return one
+  }
+
+  // ---- a warp's addresses: sectors of global memory, banks of shared memory ----
+  const access = {
+    controls: () => [
+      { name: "space", label: "Memory", values: ["global", "shared"] },
+      { name: "stride", label: "Step", values: range(34, i => i), unit: n => count(n, "element") },
+      { name: "offset", label: "Offset", values: range(LANES, i => i), unit: n => count(n, "element") },
+      { name: "size", label: "Bytes", values: [4, 8, 16], unit: n => `${n} a lane` },
+    ],
+    start: data => ({ ...data.start, space: ["global", "shared"][data.start.space] }),
+    draw({ space, stride, offset, size }, data, width) {
+      const address = lane => (offset + lane * stride) * size
+      const head = `32 lanes read ${size} bytes each, ${stride ? `${count(stride, "element")} apart` : "all the same element"}`
+      return space === "global" ? this.sectors(address, size, data.sector, head, width) : this.banks(address, size, head, width)
+    },
+    sectors(address, size, sector, head, width) {
+      const lanes = new Map(), bytes = new Set()
+      for (let lane = 0; lane < LANES; lane++) {
+        bytes.add(address(lane))
+        for (let s = Math.floor(address(lane) / sector); s * sector < address(lane) + size; s++)
+          lanes.set(s, [...(lanes.get(s) || []), lane])
+      }
+      const touched = [...lanes.keys()].sort((a, b) => a - b), first = touched[0] - touched[0] % 4
+      const all = touched[touched.length - 1] + 1 - first, used = bytes.size * size, moved = touched.length * sector
+      const c = Math.min(22, (width - 4) / LANES), parts = [text(2, 11, "lanes, coloured by the sector that they ask for", "kl-t--soft")]
+      for (let lane = 0; lane < LANES; lane++) {
+        const at = touched.indexOf(Math.floor(address(lane) / sector))
+        parts.push(rect(2 + lane * c, 18, c - 1, c - 1, owner(at)))
+        if (c > 17) parts.push(text(2 + lane * c + c / 2, 18 + c / 2 + 4, lane, "kl-t--small kl-t--m"))
+      }
+      const across = Math.max(4, Math.floor((width - 4) / 34 / 4) * 4), top = 18 + c + 26
+      parts.push(text(2, top - 8, "sectors of 32 bytes: the number of lanes that ask; four are a line of 128 bytes", "kl-t--soft"))
+      for (let i = 0; i < all; i++) {
+        const x = 2 + i % across * 34, y = top + Math.floor(i / across) * 22, who = lanes.get(first + i)
+        parts.push(rect(x + (i % 4 ? 0 : 2), y, 32 - (i % 4 ? 0 : 2), 18, who ? owner(touched.indexOf(first + i)) : "kl-cell kl-cell--off"))
+        if (who) parts.push(text(x + 17, y + 13, who.length, "kl-t--small kl-t--m"))
+      }
+      const say = `${head}: ${count(touched.length, "sector")}, ${count(moved, "byte")} moved, ${short(100 * used / moved)}% of them used.`
+      return { body: parts, height: top + up(all, across) * 22 + 4, say }
+    },
+    banks(address, size, head, width) {
+      // Reads of 8 bytes are served by half warps, those of 16 by quarter warps; twice as many lanes where all of them
+      // in the first half ask for what their partners in the second ask for.
+      const words = size / 4
+      const pairs = words > 1 && range(LANES / 2, i => address(2 * i) === address(2 * i + 1)).every(Boolean)
+      const phase = LANES / words * (pairs ? 2 : 1), turns = []
+      for (let begin = 0; begin < LANES; begin += phase) {
+        const banks = range(BANKS, () => new Map())
+        for (let lane = begin; lane < Math.min(LANES, begin + phase); lane++)
+          for (let word = Math.floor(address(lane) / 4); word * 4 < address(lane) + size; word++)
+            banks[word % BANKS].set(word, [...(banks[word % BANKS].get(word) || []), lane])
+        const most = Math.max(...banks.map(bank => bank.size))
+        for (let turn = 0; turn < most; turn++) turns.push(banks.map(bank => [...bank].sort((a, b) => a[0] - b[0])[turn]))
+      }
+      const c = Math.min(20, (width - 52) / BANKS), parts = [text(50, 11, "bank →", "kl-t--soft")]
+      for (let bank = 0; bank < BANKS; bank += 4) parts.push(text(50 + bank * c + c / 2, 26, bank, "kl-t--soft kl-t--m"))
+      turns.forEach((banks, turn) => {
+        parts.push(text(44, 30 + turn * c + c * .75, c > 12 ? `pass ${turn + 1}` : turn % 2 ? "" : turn + 1, "kl-t--soft kl-t--e"))
+        banks.forEach((asked, bank) => {
+          parts.push(rect(50 + bank * c, 30 + turn * c, c - 1, c - 1, asked ? "kl-asked-bank" : "kl-idle"))
+          if (asked && c > 15) parts.push(text(50 + bank * c + c / 2, 30 + turn * c + c * .7, asked[1].length > 1 ? `×${asked[1].length}` : asked[1][0], "kl-t--small kl-t--m"))
+        })
+      })
+      const say = `${head}: ${count(turns.length, "pass", "passes")} over the banks; ${count(Math.max(1, words / (pairs ? 2 : 1)), "pass", "passes")} would do without a conflict.`
+      return { body: parts, height: 34 + turns.length * c, say }
+    },
+  }
+
+  // ---- the walk of one program of a tiled matrix product ----
+  const tiles = {
+    controls: ({ sides, m, n, k }) => [
+      { name: "bm", label: "Tile rows", values: sides }, { name: "bn", label: "Tile columns", values: sides },
+      { name: "bk", label: "Depth", values: sides },
+      { name: "program", label: "Program", values: s => range(up(m, s.bm) * up(n, s.bn), i => i) },
+      { name: "step", label: "Step", values: s => range(up(k, s.bk), i => i + 1), unit: (x, s) => `${x} of ${up(k, s.bk)}` },
+    ],
+    start: data => ({ ...data.start, program: 0, step: 1 }),
+    draw({ bm, bn, bk, program, step }, { m, n, k, item }, width) {
+      const scale = Math.min(1.6, (width - 60) / (k + n)), gap = 30, left = 6, top = 20
+      const kw = k * scale, nw = n * scale, kh = k * scale, mh = m * scale, x = left + kw + gap, y = top + kh + gap
+      const across = up(n, bn), row = Math.floor(program / across), column = program % across
+      const fit = (at, size, end) => [at * scale, Math.min(size, end - at) * scale]
+      const [rowAt, rows] = fit(row * bm, bm, m), [colAt, cols] = fit(column * bn, bn, n), [stepAt, deep] = fit((step - 1) * bk, bk, k)
+      const lines = range(up(m, bm) - 1, i => `M${x} ${y + (i + 1) * bm * scale}h${nw}`).concat(range(across - 1, i => `M${x + (i + 1) * bn * scale} ${y}v${mh}`))
+      const body = [
+        text(x, top - 7, `B, ${k} × ${n}`, "kl-t--soft"), text(left, y - 7, `A, ${m} × ${k}`, "kl-t--soft"), text(x, y - 7, `C, ${m} × ${n}`, "kl-t--soft"),
+        rect(left, y, kw, mh, "kl-cell"), rect(x, top, nw, kh, "kl-cell"), rect(x, y, nw, mh, "kl-cell"),
+        `<path class="kl-gridline" d="${lines.join("")}"/>`,
+        rect(left, y + rowAt, kw, rows, "kl-now"), rect(x + colAt, top, cols, kh, "kl-now"),
+        rect(left + stepAt, y + rowAt, deep, rows, "kl-own kl-c1"), rect(x + colAt, top + stepAt, cols, deep, "kl-own kl-c1"),
+        rect(x + colAt, y + rowAt, cols, rows, "kl-own kl-c2"),
+      ]
+      const down = up(m, bm), loaded = (m * k * across + k * n * down) * item
+      const to = (at, size, end) => `${at}–${Math.min(at + size, end) - 1}`
+      const say = `Program ${program} of ${down * across} owns rows ${to(row * bm, bm, m)}, columns ${to(column * bn, bn, n)} of C. Step ${step} of ${up(k, bk)} ` +
+        `loads columns ${to((step - 1) * bk, bk, k)} of A and the same rows of B. Each element of A is read ${count(across, "time")}, each of B ${count(down, "time")}: ` +
+        `${loaded.toLocaleString("en")} bytes in all, ${short(2 * m * n * k / loaded)} operations a byte.`
+      return { body, height: y + mh + 8, say }
+    },
+  }
+
+  // ---- an online softmax: states are merged ----
+  const merge = {
+    controls: ({ values }) => [
+      { name: "chunk", label: "Chunk", values: range(values.length, i => i + 1), unit: n => count(n, "score") },
+      { name: "step", label: "Step", values: s => range(up(values.length, s.chunk), i => i + 1), unit: (n, s) => `${n} of ${up(values.length, s.chunk)}` },
+    ],
+    start: data => ({ ...data.start, step: 1 }),
+    steps({ values }, chunk) {
+      const found = []
+      let max = -Infinity, sum = 0
+      for (let first = 0; first < values.length; first += chunk) {
+        const part = values.slice(first, first + chunk), own = Math.max(...part)
+        const ownSum = part.reduce((a, v) => a + Math.exp(v - own), 0), higher = Math.max(max, own)
+        const factor = sum ? Math.exp(max - higher) : 0
+        sum = sum * factor + ownSum * Math.exp(own - higher)
+        max = higher
+        found.push({ first, last: first + part.length - 1, own, ownSum, max, sum, factor })
+      }
+      return found
+    },
+    draw({ chunk, step }, data, width) {
+      const { values } = data, steps = this.steps(data, chunk), now = steps[step - 1], before = steps[step - 2]
+      const wide = Math.min(46, (width - 8) / values.length), high = 120, low = Math.min(0, ...values), top = Math.max(...values), span = top - low || 1
+      const y = v => 22 + high * (1 - (v - low) / span), body = []
+      values.forEach((v, i) => {
+        const state = i > now.last ? "kl-cell kl-cell--off" : i >= now.first ? "kl-own kl-c1" : "kl-own kl-c0"
+        body.push(rect(4 + i * wide, y(v), wide - 3, 24 + high - y(v), state))
+        if (wide > 24) body.push(text(4 + i * wide + wide / 2 - 1, 22 + high + 18, v, "kl-t--small kl-t--m"))
+      })
+      body.push(`<path class="kl-axisline" d="M4 ${y(now.max)}h${values.length * wide}"/>`, text(6, y(now.max) - 6, `maximum so far ${now.max}`, "kl-t--soft"))
+      if (before && before.max !== now.max) body.push(`<path class="kl-gridline" d="M4 ${y(before.max)}h${values.length * wide}"/>`)
+      const f = n => n.toFixed(4)
+      const say = `Step ${step} of ${steps.length}: scores ${now.first}–${now.last} have the maximum ${f(now.own)} and the sum ${f(now.ownSum)}. ` +
+        (before ? (now.factor === 1 ? `The maximum ${f(now.max)} stays, so the old sum ${f(before.sum)} stays as it is, and the new one is scaled by ${f(Math.exp(now.own - now.max))}: ` : `The maximum grows to ${f(now.max)}, so the old sum ${f(before.sum)} is multiplied by ${f(now.factor)}: `) : "They are the first: ") +
+        `${f(now.sum)} so far.`
+      return { body, height: high + 50, say }
+    },
+  }
+
+  // ---- a roofline under which the reader moves a matrix product ----
+  const powers = range(15, i => 2 ** i)
+  const roofline = {
+    controls: ({ roofs }) => [
+      { name: "m", label: "M", values: powers }, { name: "n", label: "N", values: powers }, { name: "k", label: "K", values: powers },
+      { name: "roof", label: "Element", values: roofs.map((_, i) => i), unit: i => roofs[i].name },
+    ],
+    start: data => ({ ...data.start, roof: 0 }),
+    draw({ m, n, k, roof }, { roofs, memory }, width) {
+      const { peak, item, name } = roofs[roof], flops = 2 * m * n * k, moved = item * (m * k + k * n + m * n), at = flops / moved
+      const left = 46, right = Math.max(left + 120, width - 20), top = 16, base = 230
+      const best = Math.max(...roofs.map(r => r.peak)), lowX = -2, highX = 4, highY = Math.ceil(Math.log10(best) * 2) / 2, lowY = highY - 5
+      const x = v => left + (right - left) * (Math.log10(v) - lowX) / (highX - lowX), y = v => base - (base - top) * (Math.max(lowY, Math.log10(v)) - lowY) / (highY - lowY)
+      const limit = v => Math.min(peak, v * memory / 1e3), ridge = 1e3 * peak / memory
+      const line = [0.01, ridge, 1e4].map(v => `${x(v).toFixed(1)} ${y(limit(v)).toFixed(1)}`).join("L"), inside = Math.min(1e4, Math.max(.01, at))
+      const body = [
+        ...range(highX - lowX + 1, i => 10 ** (lowX + i)).map(v => text(x(v), base + 16, v, "kl-t--soft kl-t--m")),
+        ...range(5, i => 10 ** (Math.ceil(lowY) + i)).filter(v => v <= 10 ** highY).map(v => `<path class="kl-gridline" d="M${left} ${y(v)}h${right - left}"/>` + text(left - 6, y(v) + 4, short(v), "kl-t--soft kl-t--e")),
+        `<path class="kl-line kl-c0" d="M${line}"/>`, text(right - 2, y(peak) - 6, `${short(peak)} TFLOP/s, ${name}`, "kl-t--soft kl-t--e"),
+        `<path class="kl-gridline" d="M${x(inside)} ${base}V${y(limit(inside))}"/>`,
+        `<path class="kl-own kl-c1" d="M${x(inside) - 6} ${y(limit(inside))}a6 6 0 1 0 12 0a6 6 0 1 0-12 0z"/>`,
+        text((left + right) / 2, base + 36, "operations a byte (logarithmic); upwards TFLOP/s", "kl-t--soft kl-t--m"),
+      ]
+      const bytesUs = moved / (memory * 1e3), flopsUs = flops / (peak * 1e6), bound = bytesUs > flopsUs ? "memory" : "computing"
+      const say = `${m} × ${n} × ${k}, ${name}: ${short(at)} operations a byte. Moving the three matrices once takes ${short(bytesUs)} µs, computing ${short(flopsUs)} µs: ` +
+        `limited by ${bound}, ${short(Math.max(bytesUs, flopsUs))} µs at least, ${short(limit(at))} TFLOP/s at most.`
+      return { body, height: base + 44, say }
+    },
+  }
+
+  // ---- what all have in common ----
+  const KINDS = { access, tiles, merge, roofline }
+
+  class Explorer {
+    constructor(figure) {
+      this.figure = figure
+      this.data = JSON.parse(figure.querySelector("[data-explore]").dataset.explore)
+      this.kind = KINDS[this.data.kind]
+      this.state = this.kind.start(this.data)
+      this.say = element("p", { className: "kl-stepper__say", ariaLive: "polite", ariaAtomic: "true" })
+      this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg")
+      this.svg.setAttribute("role", "img")
+      this.svg.setAttribute("class", "kl-svg")
+      this.rows = this.kind.controls(this.data).map(each => this.slider(each))
+      const table = element("button", { type: "button", className: "kl-button", textContent: "Table" })
+      table.setAttribute("aria-label", "Table of some cases")
+      table.setAttribute("aria-expanded", "false")
+      table.addEventListener("click", () => table.setAttribute("aria-expanded", figure.classList.toggle("kl-explore--table")))
+      const controls = element("div", { className: "kl-explore__controls" }, ...this.rows.map(row => row.box), table)
+      controls.setAttribute("role", "group")
+      controls.setAttribute("aria-label", this.data.caption || "What to change")
+      this.stage = element("div", { className: "kl-explore__stage" })
+      this.stage.append(this.svg)
+      figure.prepend(element("div", { className: "kl-explore__live" }, controls, this.say, this.stage))
+      figure.classList.add("kl-explore--live")
+      new ResizeObserver(() => this.stage.clientWidth !== this.width && this.draw()).observe(this.stage)
+      this.draw()
+    }
+
+    slider({ name, label, values, unit = String }) {
+      const id = `kl-explore-${++made}`, input = element("input", { type: "range", id, min: 0, step: 1 })
+      const output = element("output", {})
+      output.setAttribute("aria-hidden", "true")
+      input.addEventListener("input", () => {
+        this.state[name] = this.values(values)[input.valueAsNumber]
+        this.draw()
+      })
+      const box = element("div", { className: "kl-stepper__slider" }, element("label", { htmlFor: id, textContent: label }), input, output)
+      return { name, values, unit, input, output, box }
+    }
+
+    values(given) { return typeof given === "function" ? given(this.state) : given }
+
+    draw() {
+      for (const { name, values, unit, input, output } of this.rows) {
+        const all = this.values(values), last = all.length - 1
+        if (!all.includes(this.state[name])) this.state[name] = all[last] // a change of another one left no room for it
+        input.max = last
+        input.value = all.indexOf(this.state[name])
+        output.value = unit(this.state[name], this.state)
+        input.setAttribute("aria-valuetext", output.value)
+      }
+      this.width = this.stage.clientWidth
+      if (!this.width) return
+      const { body, height, say } = this.kind.draw(this.state, this.data, this.width)
+      this.svg.setAttribute("viewBox", `0 0 ${this.width} ${height}`)
+      this.svg.setAttribute("width", this.width)
+      this.svg.setAttribute("height", height)
+      this.svg.setAttribute("aria-label", say)
+      this.svg.innerHTML = body.join("")
+      if (this.say.textContent !== say) this.say.textContent = say
+    }
+  }
+
+  const start = () => document.querySelectorAll("figure.kl-fig--explore:not(.kl-explore--live)").forEach(each => new Explorer(each))
+  if (window.document$) window.document$.subscribe(start)
+  else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
+  else start()
+})()

@@ -1,0 +1,106 @@
+// A place to write a prediction before the page shows what is true. Every question under a heading "Predict" that is
+// folded (`??? question "…"`, that one line) gets a field of its own; a heading "Predict" without one gets a field for the whole
+// section. What is written stays in this browser. Opening the question shows the prediction beside what was computed.
+(() => {
+  "use strict"
+  let memory = {} // where the browser keeps nothing, it lasts as long as the page
+
+  function kept(key, value) {
+    try {
+      if (value === undefined) return localStorage.getItem(key) || ""
+      value ? localStorage.setItem(key, value) : localStorage.removeItem(key)
+    } catch {
+      if (value === undefined) return memory[key] || ""
+      memory[key] = value
+    }
+    return value
+  }
+
+  function element(name, properties, ...children) {
+    const one = Object.assign(document.createElement(name), properties)
+    one.append(...children)
+    return one
+  }
+
+  // The first number in some words, as a number: "about 1,024" is 1024, "3.5 TB" is 3.5.
+  function numberOf(words) {
+    const found = /[-+−]?\d[\d,  ]*(?:\.\d+)?(?:e[-+]?\d+)?/i.exec(words)
+    return found ? Number(found[0].replace(/[,  ]/g, "").replace("−", "-")) : NaN
+  }
+
+  // A prediction beside what is true, in words.
+  function compared(mine, truth) {
+    const [a, b] = [numberOf(mine), numberOf(truth)]
+    if (Number.isNaN(a) || Number.isNaN(b)) return ""
+    if (a === b) return "Exactly."
+    if (a === 0 || b === 0 || a < 0 !== b < 0) return `Off by ${(a - b).toLocaleString("en", { maximumSignificantDigits: 3 })}.`
+    const times = Math.max(a / b, b / a)
+    if (times < 1.1) return `Within ${Math.max(1, Math.round(100 * (times - 1)))}%.`
+    return `${times.toLocaleString("en", { maximumSignificantDigits: 2 })} times too ${Math.abs(a) > Math.abs(b) ? "much" : "little"}.`
+  }
+
+  const place = id => `kl-predict:${new URL(".", location.href).pathname.split("/").slice(-3).join("/")}#${id}`
+
+  function field(id, label, rows) {
+    const key = place(id), box = element("textarea", { id: `kl-predict-${id}`, rows, value: kept(key), autocomplete: "off", spellcheck: false })
+    const note = element("p", { className: "kl-predict__note", role: "status" })
+    box.addEventListener("input", () => {
+      kept(key, box.value.trim())
+      note.textContent = box.value.trim() ? "Kept in this browser." : ""
+    })
+    return { box, note, whole: element("div", { className: "kl-predict" }, element("label", { htmlFor: box.id, textContent: label }), box, note) }
+  }
+
+  function question(details, id) {
+    const made = field(id, "Your prediction", 1)
+    details.before(made.whole)
+    details.classList.add("kl-predicted")
+    const shown = element("p", { className: "kl-predict__shown" })
+    const show = () => {
+      const mine = made.box.value.trim(), value = details.querySelector(".kl-value")
+      if (!details.open || !mine) return shown.remove()
+      const verdict = value ? compared(mine, value.textContent) : ""
+      shown.replaceChildren(element("strong", { textContent: "You predicted " }), mine, value ? `; it is ${value.textContent}. ${verdict}` : ".")
+      details.querySelector("summary").after(shown)
+    }
+    details.addEventListener("toggle", show)
+    made.box.addEventListener("input", show)
+    show()
+  }
+
+  // What stands between a heading and the next one of its level or a higher one.
+  function section(heading) {
+    const found = [], level = +heading.tagName[1]
+    for (let at = heading.nextElementSibling; at; at = at.nextElementSibling) {
+      if (/^H[1-6]$/.test(at.tagName) && +at.tagName[1] <= level) break
+      found.push(at)
+    }
+    return found
+  }
+
+  function start() {
+    for (const heading of document.querySelectorAll("article :is(h2, h3)[id^=predict]:not([data-predict])")) {
+      heading.dataset.predict = ""
+      const inside = section(heading), questions = inside.filter(each => each.matches("details.question"))
+      questions.forEach((each, i) => question(each, `${heading.id}-${i + 1}`))
+      if (questions.length || !inside.length) continue
+      const made = field(heading.id, "Your prediction", 3), last = inside.find(each => each.matches(".kl-block, figure, details"))
+      last ? last.before(made.whole) : inside[inside.length - 1].after(made.whole)
+      const next = [...document.querySelectorAll("article .kl-block")].find(each => made.whole.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING)
+      if (!next) continue
+      const shown = element("p", { className: "kl-predict__shown" })
+      const show = () => {
+        const mine = made.box.value.trim()
+        shown.replaceChildren(element("strong", { textContent: "You predicted " }), mine)
+        mine ? next.after(shown) : shown.remove()
+      }
+      made.box.addEventListener("input", show)
+      show()
+    }
+  }
+
+  window.klPredict = { compared, numberOf } // for tests
+  if (window.document$) window.document$.subscribe(start)
+  else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
+  else start()
+})()

@@ -1,0 +1,99 @@
+"""The loop of a live preview: a saved page is built and shown, then the others follow, while readers go on reading."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+
+from kernels.lessons.keys import heard
+from kernels.lessons.preview import Preview
+
+log = logging.getLogger("mkdocs.plugins.lessons")
+
+_OTHERS_AFTER_S = 0.3
+
+
+class EditedFirst:
+    """Goes before a live reload server among the bases of a class, and takes the place of its loop.
+
+    Waiting for a page ends when that page is there, not when all are. Browsers are told to load again when a page of a
+    following build does not look as before. A build that fails leaves what is shown.
+    """
+
+    _preview = Preview()
+    _accept = staticmethod(lambda: None)
+    _asked_to_accept = False
+
+    def follow(self, preview: Preview, accept: Callable[[], None]) -> None:
+        """Let a build render the edited page only, as another comes after it. `accept` is called for the key a."""
+        self._preview, self._accept = preview, accept
+        preview.edited_first = True
+        preview.interrupted = lambda: self._want_rebuild
+
+    def hear(self, key: str) -> None:
+        """Remember that the key a was pressed; the loop answers, between two builds."""
+        if key == "a":
+            with self._rebuild_cond:
+                self._asked_to_accept = True
+                self._rebuild_cond.notify_all()
+
+    def _build_loop(self) -> None:
+        with heard(self.hear) as keys:
+            if keys:
+                log.info("Press a to accept what the pages show, Control-C to end.")
+            self._build_again_and_again()
+
+    def _build_again_and_again(self) -> None:
+        failed = False
+        while True:
+            with self._rebuild_cond:
+                follows = self._preview.behind() and not failed
+                while not (self._want_rebuild or self._shutdown or self._asked_to_accept):
+                    self._rebuild_cond.wait(timeout=_OTHERS_AFTER_S if follows else self.shutdown_delay)
+                    if follows:
+                        break
+                if self._shutdown:
+                    return
+                asked, self._asked_to_accept = self._asked_to_accept, False
+                edited, self._want_rebuild = self._want_rebuild, False
+                if edited:
+                    while self._rebuild_cond.wait(timeout=self.build_delay):
+                        self._want_rebuild = False
+                    self._wanted_epoch = _now()  # from here on a browser waits for the new page
+            began = time.perf_counter()
+            if asked and not edited:
+                self._accept()
+                continue
+            failed = not self._built()
+            with self._epoch_cond:
+                if failed:
+                    self._wanted_epoch = self._visible_epoch
+                elif edited or self._preview.repainted:
+                    self._visible_epoch = self._wanted_epoch = self._wanted_epoch if edited else _now()
+                self._epoch_cond.notify_all()
+            if not failed:
+                self._tell(time.perf_counter() - began, edited)
+
+    def _tell(self, seconds: float, edited: bool) -> None:
+        names = self._preview.rendered
+        if names:
+            some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            log.info("%s %s after %.2f s", some, "shown" if edited else "followed", seconds)
+
+    def _built(self) -> bool:
+        try:
+            self.builder()
+        except Exception as error:
+            if isinstance(error, SystemExit):  # the site generator has said it, and wants to end
+                log.error(str(error))
+            else:
+                traceback.print_exc()
+            log.error("An error ended the build; what is shown is what was built before.")
+            return False
+        return True
+
+
+def _now() -> int:
+    return round(time.monotonic() * 1000)

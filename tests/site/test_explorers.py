@@ -1,0 +1,146 @@
+"""Explorers in a browser: what the script says of a case is what Python's table says of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from site_host import ROOT
+
+from kernels.figures import access_explorer, merge_explorer, roofline_explorer, tile_explorer
+from kernels.figures.banks import passes
+from kernels.figures.explorers import access, merged
+from kernels.figures.html import number
+
+# One process keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
+FRAME = """<!doctype html><html lang="en" class="{no_js}"><meta charset="utf-8"><title>An explorer</title>
+<link rel="icon" href="data:,"><style>{css}</style><main><h1>An explorer</h1>{figure}</main><script>{script}</script>"""
+VALUES = [1, 3, 2, 0.5, 2.5, 4, -1, 0, 6]
+
+
+@pytest.fixture
+def show(chromium):
+    """`show(figure, width)`: a page with the figure and the script; errors of the script fail."""
+    contexts, faults = [], []
+
+    def shown(html: str, width: int = 1000, **named):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, **named)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        css, script = ((ROOT / "docs/assets" / name).read_text() for name in ("lessons.css", "explorers.js"))
+        page.set_content(FRAME.format(css=css, script=script, figure=html, no_js="js"))
+        return page
+
+    yield shown
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+def move(page, label: str, place: int) -> None:
+    page.get_by_role("slider", name=label, exact=True).fill(str(place))
+
+
+def said(page) -> str:
+    return page.locator(".kl-stepper__say").inner_text()
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_sectors_and_passes_are_those_of_a_traced_request(show, size):
+    page = show(access_explorer(size=size))
+    for offset in (0, 5):
+        move(page, "Offset", offset)
+        for stride in (0, 1, 2, 3, 16, 32, 33):
+            move(page, "Step", stride)
+            move(page, "Memory", 0)
+            found = access(stride, offset, size, "global")
+            sectors = len(found.sectors)
+            words = f"{sectors} sector{'s' * (sectors != 1)}, {found.sector_bytes:,} bytes moved"
+            assert words in said(page), (stride, offset)
+            assert f"{number(100 * found.efficiency)}% of them used" in said(page)
+            move(page, "Memory", 1)
+            turns = len(passes(access(stride, offset, size, "shared")))
+            assert f": {turns} pass{'es' * (turns != 1)} over" in said(page), (stride, offset)
+            assert page.locator("svg text", has_text=re.compile("^pass ")).count() == turns
+
+
+def test_tiles_say_what_is_read_and_owned(show):
+    page = show(tile_explorer(127, 255, 65, tile=(32, 64, 32)))
+    assert "Each element of A is read 4 times, each of B 4 times" in said(page)
+    move(page, "Program", 5)
+    move(page, "Step", 2)
+    assert said(page).startswith(
+        "Program 5 of 16 owns rows 32–63, columns 64–127 of C. "
+        "Step 3 of 3 loads columns 64–64 of A and the same rows of B."
+    )
+    move(page, "Tile columns", 0)
+    assert "Each element of A is read 32 times, each of B 4 times" in said(page)
+    loaded = (127 * 65 * 32 + 65 * 255 * 4) * 4
+    assert f"{loaded:,} bytes in all" in said(page)
+    move(page, "Program", 127)
+    move(page, "Tile rows", 5)  # fewer programs than the chosen one: the last there is
+    assert said(page).startswith("Program 31 of 32")
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4, 9])
+def test_merging_says_every_state(show, chunk):
+    page = show(merge_explorer(VALUES, chunk))
+    steps = merged(VALUES, chunk)
+    for step, (first, last, own, state, factor) in enumerate(steps):
+        move(page, "Step", step)
+        words = said(page)
+        assert words.startswith(f"Step {step + 1} of {len(steps)}: scores {first}–{last} have the maximum {own[0]:.4f}")
+        assert f" and the sum {own[1]:.4f}. " in words
+        assert words.endswith(f"{state[1]:.4f} so far.")
+        assert factor in (0, 1) or f"multiplied by {factor:.4f}" in words
+    assert steps[-1][3][1] == pytest.approx(merged(VALUES, 9)[-1][3][1], rel=1e-15)
+
+
+def test_roofline_names_the_limit(show):
+    page = show(roofline_explorer([("float16", 900.0, 2), ("float32", 60.0, 4)], 4000.0, (4096, 4096, 4096)))
+    assert "limited by computing, 153 µs at least, 900 TFLOP/s at most" in said(page)
+    move(page, "K", 0)
+    assert "limited by memory" in said(page)
+    move(page, "Element", 1)
+    moved = 4 * (4096 + 4096 + 4096 * 4096)
+    assert f"{moved / 4e6:.1f} µs at least" in said(page)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_keyboard_moves_and_the_picture_fits(show, width):
+    page = show(access_explorer("shared"), width)
+    slider = page.get_by_role("slider", name="Step", exact=True)
+    slider.focus()
+    before = said(page)
+    page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "2 elements" and said(page) != before
+    assert page.locator("svg").get_attribute("aria-label") == said(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("table").is_hidden()
+    page.get_by_role("button", name="Table of some cases").click()
+    assert page.locator("table").is_visible()
+
+
+def test_without_the_script_the_table_stands(show):
+    page = show(access_explorer(), java_script_enabled=False)
+    assert page.locator("table").is_visible()
+    assert page.locator("input, button").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: access_explorer("registers"), "registers"),
+        (lambda: access_explorer(stride=99), "stride=99"),
+        (lambda: tile_explorer(8, 8, 8, tile=(12, 8, 8)), "tile=(12, 8, 8)"),
+        (lambda: merge_explorer([1.0, float("nan")]), "2 values"),
+        (lambda: roofline_explorer([("x", 0.0, 4)], 1.0, (1, 1, 1)), "above 0"),
+    ],
+)
+def test_a_wrong_argument_is_named(call, said):
+    with pytest.raises(ValueError) as raised:
+        call()
+    assert said in str(raised.value)

@@ -1,0 +1,98 @@
+"""The occupancy calculator in a browser: the Python's arithmetic, controls that follow, a table without scripts."""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kernels.figures.occupancy import Kernel, occupancy_figure
+from kernels.inspect.occupancy import MULTIPROCESSORS, occupancy
+
+# One process keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+ASSETS = Path(__file__).resolve().parents[2] / "docs" / "assets"
+
+
+@dataclass(frozen=True)
+class Facts:
+    registers: int
+    shared_bytes: int
+
+
+KERNELS = [
+    Kernel("small", 256, {80: Facts(32, 0), 90: Facts(33, 4096), 120: Facts(40, 0)}),
+    Kernel("large <b>", 1024, {80: Facts(64, 50_000), 90: Facts(65, 0), 120: Facts(32, 0)}),
+]
+
+
+@pytest.fixture
+def page(chromium, tmp_path):
+    def opened(scripts: bool = True):
+        context = chromium.new_context(java_script_enabled=scripts, viewport={"width": 390, "height": 900})
+        made = context.new_page()
+        faults = []
+        made.on("pageerror", lambda error: faults.append(str(error)))
+        made.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        styles = (ASSETS / "lessons.css").read_text() + (ASSETS / "occupancy.css").read_text()
+        script = (ASSETS / "occupancy.js").read_text()
+        text = f"<!doctype html><html lang=en><meta charset=utf-8><title>t</title><style>{styles}</style>"
+        text += f"<body class=md-typeset>{occupancy_figure(KERNELS)}<script>{script}</script>"
+        target = tmp_path / "page.html"
+        target.write_text(text, encoding="utf-8")
+        made.goto(target.as_uri())
+        contexts.append(context)
+        made.faults = faults
+        return made
+
+    contexts: list = []
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def test_the_script_computes_what_python_computes(page):
+    shown = page()
+    pick = random.Random(9)
+    cases = [
+        (pick.choice(list(MULTIPROCESSORS)), pick.randint(1, 1024), pick.randint(0, 255), pick.randint(0, 230 << 10))
+        for _ in range(3000)
+    ]
+    data = json.loads(html.unescape(occupancy_figure(KERNELS).split('data-occupancy="')[1].split('"')[0]))
+    asked = "([rules, cases]) => cases.map(c => klOccupancy(rules, String(c[0]), c[1], c[2], c[3]))"
+    found = shown.evaluate(asked, [data["limits"], cases])
+    for case, answer in zip(cases, found, strict=True):
+        right = occupancy(*case)
+        assert (answer["blocks"], answer["warps"], answer["limits"]) == (right.blocks, right.warps, right.limits), case
+        assert tuple(answer["by"]) == right.limited_by
+
+
+def test_controls_take_a_kernel_and_numbers_of_ones_own(page):
+    shown = page()
+    answer = shown.locator("output")
+    assert answer.inner_text().startswith("6 blocks at once: 48 of 64 warps, 75 %.")
+    shown.get_by_label("GPU").select_option("120")
+    assert answer.inner_text().startswith("6 blocks at once: 48 of 48 warps, 100 %.")
+    shown.get_by_label("registers a thread", exact=True).fill("255")
+    assert shown.get_by_label("kernel").input_value() == ""
+    assert answer.inner_text().startswith("1 block at once: 8 of 48 warps, 17 %.")
+    slider = shown.get_by_label("threads a block, as a slider")
+    slider.focus()
+    shown.keyboard.press("End")
+    assert shown.get_by_label("threads a block", exact=True).input_value() in ("993", "1024")
+    assert answer.inner_text() == "Not even one block can be launched: registers."
+    shown.get_by_label("kernel").select_option(label="large <b>")
+    assert answer.inner_text().startswith("1 block at once: 32 of 48 warps, 67 %.")
+    assert shown.faults == []
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_scripts_there_is_a_table_and_no_empty_box(page):
+    shown = page(scripts=False)
+    assert shown.locator(".kl-occupancy").bounding_box() is None
+    rows = shown.locator("tbody tr").all_inner_texts()
+    assert len(rows) == 2 and "75%, 48 of 64 warps\n33 registers; limited by registers" in rows[0]

@@ -1,0 +1,95 @@
+"""Predictions: kept in the browser, shown beside what was computed, and no hindrance where nothing can be kept."""
+
+from __future__ import annotations
+
+import pytest
+from site_host import ROOT
+
+# One process keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>A page</title><link rel="icon" href="data:,"><article>
+<h2 id="predict">Predict</h2><p>How many?</p>
+<details class="question"><summary>257 elements: how many programs?</summary>
+<p>It is <span class="kl-value">2</span>.</p></details>
+<details class="question"><summary>Why?</summary><p>Because the last one is ragged.</p></details>
+<h2 id="code">The code</h2><details class="question"><summary>Not a prediction</summary></details>
+<h3 id="predict_1">Predict</h3><p>Write down four numbers.</p><h3>Run</h3><div class="kl-block">output</div>
+</article><script>{script}</script>"""
+
+
+@pytest.fixture
+def opened(chromium, tmp_path):
+    """`opened()`: the page of the test, again and again in the same browser's profile."""
+    file = tmp_path / "index.html"
+    file.write_text(PAGE.replace("{script}", (ROOT / "docs/assets/predict.js").read_text()))
+    context = chromium.new_context()
+    faults = []
+
+    def open_page(before: str = ""):
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        if before:
+            page.add_init_script(before)
+        page.goto(file.as_uri())
+        return page
+
+    yield open_page
+    context.close()
+    assert faults == []
+
+
+def test_every_folded_question_under_predict_gets_a_field(opened):
+    page = opened()
+    assert page.locator("textarea").count() == 3  # two questions, and a section without one
+    assert page.get_by_label("Your prediction").count() == 3
+
+
+def test_prediction_stands_beside_what_was_computed(opened):
+    page = opened()
+    page.locator("textarea").first.fill("about 1 program")
+    assert page.locator(".kl-predict__shown").count() == 0  # not before the answer is opened
+    page.locator("summary").first.click()
+    assert (
+        page.locator(".kl-predict__shown").inner_text() == "You predicted about 1 program; it is 2. 2 times too little."
+    )
+    page.locator("textarea").first.fill("2")
+    assert page.locator(".kl-predict__shown").inner_text().endswith("it is 2. Exactly.")
+    page.locator("textarea").nth(1).fill("a guess in words")
+    page.locator("summary").nth(1).click()
+    assert page.locator(".kl-predict__shown").nth(1).inner_text() == "You predicted a guess in words."
+    page.locator("textarea").nth(2).fill("2, 512, 257, thread 0 of block 1")
+    assert page.locator(".kl-block + .kl-predict__shown").inner_text().endswith("thread 0 of block 1")
+
+
+def test_prediction_is_kept_and_can_be_deleted(opened):
+    page = opened()
+    page.locator("textarea").first.fill("7")
+    page.close()
+    page = opened()
+    assert page.locator("textarea").first.input_value() == "7"
+    page.locator("textarea").first.fill("")
+    assert page.evaluate("localStorage.length") == 0
+
+
+def test_a_browser_that_keeps_nothing_is_no_hindrance(opened):
+    page = opened("Object.defineProperty(window, 'localStorage', {get() { throw new Error('off') }})")
+    page.locator("textarea").first.fill("2")
+    page.locator("summary").first.click()
+    assert "it is 2. Exactly." in page.locator(".kl-predict__shown").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("mine", "truth", "said"),
+    [
+        ("1,024", "1024", "Exactly."),
+        ("4000 GB/s", "4,250 GB/s", "Within 6%."),
+        ("10", "1000", "100 times too little."),
+        ("3e9", "1.5e9", "2 times too much."),
+        ("0", "7", "Off by -7."),
+        ("many", "7", ""),
+        ("−3", "3", "Off by -6."),
+    ],
+)
+def test_comparison_in_words(opened, mine, truth, said):
+    assert opened().evaluate("([a, b]) => klPredict.compared(a, b)", [mine, truth]) == said

@@ -1,0 +1,63 @@
+"""The hooks of the theme, on pieces of pages."""
+
+from __future__ import annotations
+
+import runpy
+
+import pytest
+from site_host import ROOT
+
+landmarks = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_page_content"]
+formulas = runpy.run_path(str(ROOT / "docs/.theme/formulas.py"))["on_page_content"]
+
+
+def test_regions_of_one_name_are_told_apart():
+    region = '<div class="kl-scroll" tabindex="0" role="region" aria-label="The table">'
+    once, again = landmarks(region + region).split("><")
+    assert 'aria-label="The table"' in once and 'aria-label="The table, 2"' in again
+
+
+def test_a_column_without_a_heading_has_no_heading_cell():
+    assert landmarks('<th scope="col"></th><th class="kl-num" scope="col"> </th><th>n</th>') == (
+        '<td></td><td class="kl-num"></td><th>n</th>'
+    )
+
+
+def test_a_formula_is_mathml_without_a_script():
+    pytest.importorskip("latex2mathml")
+    shown = formulas(r'<span class="arithmatex">\(\frac{a}{b} &lt; 1\)</span>')
+    assert "<mfrac>" in shown and "<math " in shown and "arithmatex" not in shown and "<script" not in shown
+
+
+@pytest.mark.parametrize("latex", [r"\frac{a", r"\fraction{a}{b}", r"\left( a", "x^", "a}"])
+def test_a_formula_that_is_none_is_quoted(latex):
+    pytest.importorskip("latex2mathml")
+    with pytest.raises(ValueError) as raised:
+        formulas(rf'<div class="arithmatex">\[{latex}\]</div>')
+    assert repr(latex) in str(raised.value)
+
+
+sources = runpy.run_path(str(ROOT / "docs/.theme/sources.py"))
+
+
+def test_sources_are_those_that_a_page_includes():
+    text = 'include="kernels.ops.add:_add" include="cuda/kernels.cu" include="gone.module:name" include="/etc/passwd"'
+    assert sources["source_paths"](text, ROOT) == {"kernels/ops/add.py", "cuda/kernels.cu"}
+
+
+def test_a_source_has_an_anchor_for_every_line():
+    shown = sources["page_of"]("kernels/a.py", "one = 1\n\n\nif one < 2:\n    '''<b>'''\n")
+    for line in range(1, 6):
+        assert shown.count(f'<a id="L{line}"></a>') == 1
+    assert 'name="' not in shown and "&lt;b&gt;" in shown and "href" not in shown
+
+
+def test_a_sections_navigation_is_named_after_its_title():
+    post = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_post_page"]
+    nav = (
+        '<nav class="md-nav" data-md-level="1" aria-labelledby="__nav_4_label" aria-expanded="false">\n'
+        '  <label class="md-nav__title" for="__nav_4">\n    <span class="md-nav__icon md-icon"></span>\n'
+        "    Work &amp; shops\n  </label>"
+    )
+    assert 'aria-label="Work &amp; shops" aria-expanded="false"' in post(nav)
+    assert "aria-labelledby" not in post(nav)
