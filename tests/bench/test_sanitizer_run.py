@@ -152,3 +152,18 @@ def test_in_a_text_that_was_cut_off_only_reports_count():
     made.log = read_log(body + "========= ERROR SUMMARY: 1 error\n")
     known, again, other = settle("synccheck", made, tasks, lambda task: [f"_plain__p{task[0]}"])
     assert again == [] and other == 1 and not known[0, None].reports
+
+
+def test_a_report_of_a_function_within_a_kernel_is_the_kernels_unless_two_planted_ones_share_it():
+    body = "========= Error: Race reported between Write access at float block_sum<Add>(float *)+0x10 in k.cu:5\n"
+    log = read_log(body + "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n")
+    functions = {0: ["softmax", "block_sum"], 1: ["scale"], 2: ["rmsnorm", "block_sum"]}
+
+    def settled(*tasks):
+        made = Attempt(done={task: {"launched": {}, "error": None} for task in tasks}, log=log)
+        known, _, other = settle("racecheck", made, tasks, lambda task: list(functions[task[0]]))
+        return [bool(known[task].reports) for task in tasks], other
+
+    assert settled((0, "softmax"), (1, "scale")) == ([True, False], 0)
+    assert settled((0, "softmax"), (2, "rmsnorm")) == ([False, False], 1)
+    assert settled((0, None), (2, None)) == ([True, True], 0)  # nothing was planted: neither is clean

@@ -78,7 +78,12 @@ def sanitize(
         threading.Thread(target=build_libraries, args=(say,), daemon=True).start()
     limits = Limits(total=seconds - (time.monotonic() - began), jobs=jobs or os.cpu_count() or 1)
     hashes = Sources()
-    records, other = run(paths, places, sanitizer, limits, lambda ref: hashes.fingerprint([ref]), folder, say)
+
+    def functions(reference: str) -> list[str]:
+        return [name.rpartition(":")[2] for name in hashes.explain([reference])]
+
+    fingerprint = lambda ref: hashes.fingerprint([ref])  # noqa: E731
+    records, other = run(paths, places, sanitizer, limits, fingerprint, folder, say, functions)
     document = Sanitizers(
         provenance=origin,
         tool_version=tool_version(sanitizer),

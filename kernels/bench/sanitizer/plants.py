@@ -15,6 +15,7 @@ PTX_TOOLS = ("racecheck", "synccheck")  # whose plant is in the compiled kernel
 
 _BARRIER = re.compile(r"\bbar(?:rier)?(?:\.cta)?\.sync(?:\.aligned)?\s+\d+(?:\s*,\s*\d+)?\s*;")
 _ANY_BARRIER = re.compile(r"\b(?:bar|barrier|mbarrier)\.")
+_ATOMIC = re.compile(r"\batom\.")
 _LOAD = re.compile(r"\b(?:ld\.global|ld\.volatile\.global|cp\.async|atom\.|ld\.acquire)")
 
 
@@ -82,11 +83,11 @@ def renamed(ptx: str, name: str, new: str) -> str:
 def without_barriers(ptx: str) -> str:
     """The PTX without the barriers of its block: what they kept in order is a race.
 
-    The first of several stays: often it is what brings all threads the number of the part that they own, without which
-    the kernel would end the process by an address, before anything is reported.
+    The first of several stays where an atomic stands before it: it brings all threads the number of the part that they
+    own, without which the kernel would end the process by an address, before anything is reported.
     """
     found = list(_BARRIER.finditer(ptx))
-    kept = found[0].end() if len(found) > 1 else 0
+    kept = found[0].end() if len(found) > 1 and _ATOMIC.search(ptx, 0, found[0].start()) else 0
     return ptx[:kept] + _BARRIER.sub("", ptx[kept:])
 
 

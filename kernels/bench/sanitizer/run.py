@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -149,7 +150,11 @@ def settle(
     """
     known: dict[Task, Outcome] = {}
     found = [report for report in made.log.reports if is_finding(report)]
-    by_task = {task: [r for r in found if any(r.names(name) for name in symbols(task))] for task in tasks}
+    named_by = {task: symbols(task) for task in tasks}
+    uses = Counter(name for names in named_by.values() for name in names)
+    for (_, planted), names in named_by.items():  # whose fault a report of a shared function tells cannot be known
+        names[:] = [name for name in names if planted is None or uses[name] == 1]
+    by_task = {task: [r for r in found if any(map(r.names, names))] for task, names in named_by.items()}
     named = {id(report) for reports in by_task.values() for report in reports}
     for task, words in made.done.items():
         if words["error"] and not by_task[task]:
@@ -198,10 +203,12 @@ def run(
     fingerprint: Callable[[str], str],
     folder: Path,
     say: Callable[[str], None] = lambda _: None,
+    functions: Callable[[str], list[str]] = lambda _: [],
 ) -> tuple[list[PathRecord], dict[str, int]]:
     """Run the paths at those places under all tools: their records, and the unattributed reports by tool.
 
-    folder: an empty one, where every process leaves its tasks, its output and the tool's text.
+    folder: an empty one, where every process leaves its tasks, its output and the tool's text. functions: the names of
+    what is compiled into a CUDA kernel, by its source.
     """
     until = time.monotonic() + limits.total
     with ThreadPoolExecutor(max_workers=2 * limits.jobs + 16) as pool:
@@ -227,8 +234,8 @@ def run(
 
         def symbols(task: Task) -> list[str]:
             place, kernel = task
-            if paths[place].cuda:
-                return [paths[place].cuda]
+            if paths[place].cuda:  # a report may name a function that was compiled into the kernel
+                return [paths[place].cuda, *functions(paths[place].source)]
             return [symbol(name, place) for name in runnable[place].launched if kernel in (None, name)]
 
         planted = _plant_tasks(paths, runnable)
