@@ -15,7 +15,7 @@ from kernels.bench.essentials_probes import hashes
 LENGTHS = (1, 33, 256, 1000)
 SHAPES = ((1, 1), (33, 65), (64, 96))
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-LIMIT_S = 75
+LIMIT_S = 120  # of one tool; they run side by side
 SOURCES = {
     "cuda/strided.cu": ("copy_strided", "copy_float4"),
     "cuda/transposes.cu": ("transpose_direct", "transpose_swizzled", "shared_walk"),
@@ -130,6 +130,7 @@ def clean(device: Any) -> Topic:
     """A row a tool of compute-sanitizer: what it says of a run of all kernels."""
     import os
     import subprocess
+    from concurrent.futures import ThreadPoolExecutor
 
     from kernels.bench.profile_metrics import ProfileError
     from kernels.bench.profiling import tool
@@ -139,14 +140,26 @@ def clean(device: Any) -> Topic:
     if sanitizer is None:
         raise ProfileError("compute-sanitizer is not on this machine.")
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # every tensor has bounds of its own
-    rows = []
-    for name in TOOLS:
+
+    def watched(name: str) -> Row:
         command = [str(sanitizer), "--tool", name, sys.executable, "-m", "kernels.bench.essentials_check"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=LIMIT_S, cwd=project_root(), env=environment, check=False
-        )
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                cwd=project_root(),
+                env=environment,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Row(name=name, settings={"status": -1}, said=f"not done after {LIMIT_S} s")
         said = [line.removeprefix("=========").strip() for line in done.stdout.splitlines() if "SUMMARY" in line]
-        rows.append(Row(name=name, settings={"status": done.returncode}, said="; ".join(said) or done.stdout[-300:]))
+        return Row(name=name, settings={"status": done.returncode}, said="; ".join(said) or done.stdout[-300:])
+
+    with ThreadPoolExecutor(len(TOOLS)) as pool:
+        rows = list(pool.map(watched, TOOLS))
     every = {}
     for file, names in SOURCES.items():
         every |= hashes(*names, file=file)
