@@ -28,6 +28,7 @@ TOPICS = (
     "occupancy",
     "counters",
     "reports",
+    "clean",
 )
 
 
@@ -46,6 +47,7 @@ def main() -> int:
 def measure(names: list[str], output: Path) -> int:
     from kernels.bench import (
         essentials,
+        essentials_check,
         essentials_counters,
         essentials_kernels,
         essentials_probes,
@@ -64,6 +66,7 @@ def measure(names: list[str], output: Path) -> int:
         "occupancy": occupancy.check_driver,
         "counters": essentials_counters.counters,
         "reports": essentials_counters.reports,
+        "clean": essentials_check.clean,
     }
     device = CudaDevice()
     device.warm_clocks()

@@ -31,10 +31,10 @@ def main() -> int:
 
     import msgspec
 
-    from kernels.bench.ladder import measure_rungs
+    from kernels.bench.ladder import hashes, measure_rungs
     from kernels.bench.provenance import provenance
 
-    document = {"schema_version": 1, "kind": "ladder"}
+    document = {"schema_version": 1, "kind": "ladder", "hashes": hashes()}
     document["provenance"] = msgspec.to_builtins(provenance(CudaDevice()))
     document["times"] = measure_rungs(sizes, chosen.samples, lambda text: print(text, file=sys.stderr))
     chosen.output.parent.mkdir(parents=True, exist_ok=True)

@@ -56,6 +56,36 @@ def rungs(document: dict[str, Any], dtype: str, size: int, variants: bool = Fals
     return sorted(found.values(), key=lambda rung: (order.get(rung.name, len(order)), rung.name))
 
 
+def launchers() -> dict[str, str]:
+    """The launcher of each rung, and of each pattern that is measured beside them, as kernels.sources names it."""
+    from kernels.cuda.matmul import FLOAT32_RUNGS, HOPPER_RUNGS
+
+    files = dict.fromkeys(FLOAT32_RUNGS, "matmul") | {rung: rung for rung in ("matmul_wmma", *HOPPER_RUNGS)}
+    files |= {
+        f"{kernel}{form}": "fused"
+        for kernel in ("fused_bias_relu_scale", "fused_bias_gelu")
+        for form in ("", "_float4")
+    }
+    files |= {"dequantize": "dequantize", "dequantize_matmul": "dequantize"}
+    files |= {"grid_sum_two_launches": "grid_sum", "grid_sum_last_block": "grid_sum"}
+    files["grid_sum_cooperative"] = "grid_sum_cooperative"
+    files |= {f"histogram_{kind}": "histogram" for kind in ("plain", "shared", "replicated")}
+    return {kernel: f"cuda/{file}.cu:launch_{kernel}" for kernel, file in files.items()}
+
+
+def hashes() -> dict[str, str]:
+    """A fingerprint of each launcher and of all that it reaches, today."""
+    from kernels.sources import fingerprint
+
+    return {place: fingerprint(place) for place in launchers().values()}
+
+
+def stale(document: dict[str, Any]) -> list[str]:
+    """The launchers whose code is not the measured one any more."""
+    today = hashes()
+    return [place for place, then in document.get("hashes", {}).items() if today.get(place) != then]
+
+
 def counter(document: dict[str, Any], kernel: str, name: str) -> float | None:
     """A counter of Nsight Compute, such as "dram__bytes_read.sum", for one launch at `document["counters_size"]`."""
     return document.get("counters", {}).get(kernel, {}).get(name)

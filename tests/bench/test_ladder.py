@@ -89,6 +89,21 @@ def test_the_committed_record_has_every_rung_at_8192_and_nothing_that_was_wrong(
     assert wrong == {} and document["hung"] == []
 
 
+def test_changed_code_is_stale():
+    today = ladder.hashes()
+    assert set(today) == set(ladder.launchers().values()) and len(set(today.values())) == len(today)
+    place = "cuda/matmul.cu:launch_matmul_tiled"
+    assert ladder.stale({"hashes": today}) == [] == ladder.stale({})
+    assert ladder.stale({"hashes": today | {place: "another"}}) == [place]
+
+
+def test_the_committed_record_belongs_to_todays_kernels():
+    document = ladder.read()
+    if document is None:
+        pytest.skip("The ladder has not been measured on the H200 yet.")
+    assert document["hashes"] and ladder.stale(document) == []
+
+
 def test_without_a_gpu_the_command_says_so():
     import torch
 

@@ -310,3 +310,52 @@ def test_a_forgotten_condition_is_seen():
         replace={"if (i < n)": "if (true)"},
     )
     assert "out-of-bounds" in {fault.kind for fault in trace.faults()}
+
+
+# ---- what the compiler made of them ----
+
+
+@pytest.mark.nvcc
+def test_compiled_kernels_are_what_the_pages_say():
+    from kernels.inspect import compile_cuda
+
+    def facts(file, kernel):
+        return compile_cuda(kernel, arch=90, source=f"cuda/{file}.cu")
+
+    spills = {blocks: facts("residency", f"strip_products_{blocks}").spill_store_bytes for blocks in (1, 3, 4, 6)}
+    assert spills[1] == 0 < spills[3] < spills[4] < spills[6]
+    assert facts("residency", "strip_products_1").registers > 96
+    for name in ("chase_global", "chase_l2", "read_global", "read_l2", "read_shared", "fma_chain_1", "fma_chain_4"):
+        assert facts("probes", name).spill_store_bytes == 0
+    assert facts("probes", "read_global").instructions("LDG.E.128") and facts("probes", "read_shared").instructions(
+        "LDS.128"
+    )
+    assert facts("strided", "copy_float4").instructions("LDG.E.128") and facts("strided", "copy_float4").instructions(
+        "STG.E.128"
+    )
+    assert facts("residency", "copy_resident").instructions("LDG") == 1  # not unrolled, or it would be copy_resident_4
+    assert facts("reductions", "block_sums_shuffle").instructions("BAR") == 2
+    assert facts("reductions", "block_sums_atomic").instructions("ATOMS.CAS")  # no add of floats in shared memory
+
+
+# ---- the functions on tensors, as far as no GPU is needed ----
+
+
+def test_what_the_functions_refuse_before_any_launch():
+    torch = pytest.importorskip("torch")
+    from kernels.cuda import essentials
+
+    x = torch.ones(8)
+    for call in (
+        lambda: essentials.copy_strided(x, 8),
+        lambda: essentials.block_sums(x),
+        lambda: essentials.two_paths(x, x.int(), 1),
+        lambda: essentials.read_shared(x, 1, 1),
+        lambda: essentials.transpose_swizzled(x.view(2, 4)),
+    ):
+        with pytest.raises(ValueError, match="runs on a CUDA GPU, and x is on cpu"):
+            call()
+    with pytest.raises(TypeError, match="chase follows contiguous int32"):
+        essentials.chase(x, 1)
+    with pytest.raises(TypeError, match="needs a tensor, and x is of type list"):
+        essentials.copy_float4([1.0])

@@ -163,8 +163,12 @@ def _parsed(command, given: list[str], loose: bool) -> str:
 def _operators(given: list[str]) -> str:
     if "--op" not in given:
         return ""
-    text = (ROOT / "kernels" / "ops" / "registry.py").read_text()
-    names = re.findall(r'"(\w+)"', re.search(r"NAMES = \(([^)]*)\)", text)[1])
+    ops = ROOT / "kernels" / "ops"
+    names = []
+    for file in ("registry.py", "unmeasured.py"):  # commands find an operator that has no measurements yet, too
+        found = re.search(r"NAMES(?:: tuple\[.*\])? = \(([^)]*)\)", (ops / file).read_text())
+        for module in re.findall(r'"(\w+)"', found[1] if found else ""):
+            names += [module, *re.findall(r'_record\("(\w+)"', (ops / f"{module}.py").read_text())]
     asked = given[given.index("--op") + 1]
     return "" if asked in names or asked == "all" or PLACEHOLDER.match(asked) else f"there is no operator {asked!r}"
 

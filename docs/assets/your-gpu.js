@@ -1,0 +1,162 @@
+// Reads results files of kernel-bench that the reader drops (see kernels/figures/your_gpu.py), checks them against the
+// published schema, and draws them over ours. Nothing is sent anywhere.
+(() => {
+  "use strict"
+  const MOST_BYTES = 20e6
+
+  function element(name, properties, ...children) {
+    const one = Object.assign(document.createElement(name), properties)
+    one.append(...children)
+    return one
+  }
+  const short = n => n === null || n === undefined ? "—" : n >= 1000 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
+  const key = one => `${one.op} ${one.shape.join("×")} ${one.dtype}`
+
+  // ---- the part of JSON Schema that the published schema uses ----
+  const TYPES = {
+    string: v => typeof v === "string", number: v => typeof v === "number", integer: v => Number.isInteger(v), boolean: v => typeof v === "boolean",
+    null: v => v === null, array: v => Array.isArray(v), object: v => typeof v === "object" && v !== null && !Array.isArray(v),
+  }
+  const shown = v => v === undefined ? "nothing" : JSON.stringify(v).slice(0, 40)
+
+  // The first place where a value does not fit, as a sentence; null where it fits.
+  function misfit(value, schema, root, at = "") {
+    if (schema.$ref) return misfit(value, schema.$ref.slice(2).split("/").reduce((s, name) => s[name], root), root, at)
+    const place = at || "the whole file"
+    if (schema.anyOf) {
+      const all = schema.anyOf.map(each => misfit(value, each, root, at))
+      return all.includes(null) ? null : all[0]
+    }
+    if ("const" in schema && value !== schema.const) return `${place} is ${shown(value)}, and ${shown(schema.const)} is what this page reads`
+    if (schema.enum && !schema.enum.includes(value)) return `${place} is ${shown(value)}, and one of ${schema.enum.map(shown).join(", ")} would be right`
+    if (schema.type && !TYPES[schema.type](value)) return `${place} is ${shown(value)}, and should be of the type ${schema.type}`
+    if (schema.items && Array.isArray(value))
+      for (let i = 0; i < value.length; i++) {
+        const found = misfit(value[i], schema.items, root, `${at}[${i}]`)
+        if (found) return found
+      }
+    if (TYPES.object(value) && (schema.properties || schema.required || "additionalProperties" in schema)) {
+      for (const name of schema.required || []) if (!(name in value)) return `${place} has no ${shown(name)}`
+      for (const [name, inner] of Object.entries(value)) {
+        const known = schema.properties?.[name], where = at ? `${at}.${name}` : name
+        if (!known && schema.additionalProperties === false) return `${place} has ${shown(name)}, which no results file has`
+        const rule = known || (typeof schema.additionalProperties === "object" ? schema.additionalProperties : null)
+        const found = rule && misfit(inner, rule, root, where)
+        if (found) return found
+      }
+    }
+    return null
+  }
+
+  // A file's document, or an Error whose message is a sentence.
+  async function documentOf(file, schema) {
+    if (file.size > MOST_BYTES) throw new Error(`${file.name} has ${Math.round(file.size / 1e6)} MB; a results file has less than ${MOST_BYTES / 1e6}.`)
+    let value
+    try {
+      value = JSON.parse(await file.text())
+    } catch (error) {
+      throw new Error(`${file.name} is no JSON: ${error.message}. Drop the file that kernel-bench wrote, results/local/add.json say.`)
+    }
+    const version = schema.$defs?.Document?.properties?.schema_version?.const
+    if (TYPES.object(value) && "schema_version" in value && value.schema_version !== version)
+      throw new Error(`${file.name} has the schema version ${shown(value.schema_version)}, and this page reads ${version}. Read the page of the version that wrote the file.`)
+    const found = misfit(value, schema, schema)
+    if (found) throw new Error(`${file.name} is no results file of kernel-bench: ${found}.`)
+    return value
+  }
+
+  // ---- what is drawn ----
+  function compared(documents, ours) {
+    const known = new Map(ours.map(one => [key(one), one])), best = new Map()
+    let others = 0
+    for (const each of documents)
+      for (const record of each.cases) {
+        if (!record.ours || record.status !== "ok" || !record.median_us) continue
+        if (!known.has(key(record))) others++
+        else if (!(best.get(key(record))?.median_us <= record.median_us)) best.set(key(record), record)
+      }
+    return { others, rows: [...best].map(([name, record]) => ({ record, our: known.get(name) })) }
+  }
+
+  function table(rows, theirs, gpu) {
+    const head = ["operator", "shape", "dtype", `µs, ${theirs}`, `µs, ${gpu}`, "theirs over ours", "of your copy limit", "of ours"]
+    const line = ({ record, our }) => [record.op, record.shape.join(" × "), record.dtype, short(record.median_us), short(our.us),
+      `${short(record.median_us / our.us)}`, record.fraction_of_limit ? `${short(100 * record.fraction_of_limit)}%` : "—", our.share ? `${short(100 * our.share)}%` : "—"]
+    const cell = (name, words, i) => element(name, { textContent: words, className: i > 2 ? "kl-num" : "" })
+    return element("div", { className: "kl-scroll", tabIndex: 0, role: "region", ariaLabel: "Your measurements beside ours" },
+      element("table", { className: "kl-table" },
+        element("caption", {}, element("span", { textContent: "Yours beside ours: median times, and shares of the copy rate that was measured in the same run" })),
+        element("thead", {}, element("tr", {}, ...head.map((words, i) => Object.assign(cell("th", words, i), { scope: "col" })))),
+        element("tbody", {}, ...rows.map(row => element("tr", {}, ...line(row).map((words, i) => i ? cell("td", words, i) : Object.assign(cell("th", words, i), { scope: "row" })))))))
+  }
+
+  // Both slanted roofs, and every case as a dot under its own.
+  function roofline(rows, copy, ourCopy, theirs, gpu, width) {
+    const left = 54, right = width - 12, top = 14, base = 240
+    const dots = rows.filter(({ our }) => our.intensity).flatMap(({ record, our }) => [
+      { x: our.intensity, y: record.gb_per_s * our.intensity / 1e3, name: "kl-own kl-c1" }, { x: our.intensity, y: our.gb * our.intensity / 1e3, name: "kl-own kl-c0" }])
+      .filter(dot => dot.y > 0)
+    if (!dots.length || !copy || !ourCopy) return null
+    const xs = dots.map(d => Math.log10(d.x)), ys = dots.map(d => Math.log10(d.y))
+    const x0 = Math.min(...xs) - .3, x1 = Math.max(...xs) + .5, y0 = Math.min(...ys) - .3, y1 = Math.max(...ys, x1 + Math.log10(Math.max(copy, ourCopy) / 1e3))
+    const x = v => left + (right - left) * (Math.log10(v) - x0) / (x1 - x0), y = v => base - (base - top) * (Math.log10(v) - y0) / (y1 - y0)
+    const roof = (rate, name) => `<path class="kl-line ${name}" d="M${x(10 ** x0)} ${y(10 ** x0 * rate / 1e3)}L${x(10 ** x1)} ${y(10 ** x1 * rate / 1e3)}"/>`
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg")
+    const says = `Roofline: your copy rate is ${short(copy)} GB/s on ${theirs}, ours is ${short(ourCopy)} GB/s on ${gpu}; ${rows.length} cases under them, listed in the table`
+    svg.setAttribute("class", "kl-svg")
+    svg.setAttribute("role", "img")
+    svg.setAttribute("aria-label", says)
+    svg.setAttribute("width", width)
+    svg.setAttribute("height", 290)
+    svg.setAttribute("viewBox", `0 0 ${width} 290`)
+    const ticks = (low, high) => Array.from({ length: Math.floor(high) - Math.ceil(low) + 1 }, (_, i) => 10 ** (Math.ceil(low) + i))
+    svg.innerHTML = ticks(y0, y1).map(v => `<path class="kl-gridline" d="M${left} ${y(v)}H${right}"/><text class="kl-t kl-t--soft kl-t--e" x="${left - 6}" y="${y(v) + 4}">${short(v)}</text>`).join("") +
+      ticks(x0, x1).map(v => `<text class="kl-t kl-t--soft kl-t--m" x="${x(v)}" y="${base + 18}">${short(v)}</text>`).join("") +
+      roof(ourCopy, "kl-c0") + roof(copy, "kl-c1") + dots.map(d => `<path class="${d.name}" d="M${x(d.x) - 4} ${y(d.y)}a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"/>`).join("") +
+      `<text class="kl-t kl-t--m" x="${(left + right) / 2}" y="${base + 40}">operations a byte; upwards TFLOP/s (both logarithmic). Blue: ours, yellow: yours</text>`
+    return element("div", {}, svg)
+  }
+
+  function show(place, documents, data) {
+    const theirs = [...new Set(documents.map(each => each.provenance.gpu))].join(", "), { rows, others } = compared(documents, data.ours)
+    const left = others ? ` ${others} of your cases have no counterpart here.` : ""
+    if (!rows.length) return place.replaceChildren(element("p", { textContent: `Your file fits, but none of its cases has the operator, shape and dtype of one of ours.${left}` }))
+    const mean = Math.exp(rows.reduce((a, { record, our }) => a + Math.log(record.median_us / our.us), 0) / rows.length)
+    const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} they take ${short(mean)} times as long as on ${data.gpu} (geometric mean).${left}`
+    const rates = documents.flatMap(each => each.limits.filter(limit => limit.name === "copy" && limit.gb_per_s).map(limit => limit.gb_per_s))
+    const picture = roofline(rows, Math.max(0, ...rates), data.copy, theirs, data.gpu, Math.max(300, Math.min(760, place.clientWidth)))
+    place.replaceChildren(element("p", {}, element("strong", { textContent: words })), ...(picture ? [picture] : []), table(rows, theirs, data.gpu))
+  }
+
+  function start() {
+    for (const figure of document.querySelectorAll("figure.kl-fig--yours:not(.kl-yours--live)")) {
+      figure.classList.add("kl-yours--live")
+      const data = JSON.parse(figure.querySelector("[data-your-gpu]").dataset.yourGpu)
+      const input = element("input", { type: "file", id: "kl-yours", multiple: true, accept: ".json,application/json" })
+      const note = element("p", { className: "kl-yours__note" }), place = element("div", { className: "kl-yours__shown" })
+      note.setAttribute("role", "status")
+      const take = async files => {
+        note.textContent = ""
+        const taken = [], wrong = []
+        for (const file of files)
+          try { taken.push(await documentOf(file, data.schema)) } catch (error) { wrong.push(error.message) }
+        note.textContent = wrong.join(" ")
+        taken.length ? show(place, taken, data) : place.replaceChildren()
+      }
+      const drop = element("div", { className: "kl-yours__drop" }, element("label", { htmlFor: "kl-yours", textContent: "Results of your GPU: choose the files, or drop them here" }), input)
+      input.addEventListener("change", () => take(input.files))
+      for (const name of ["dragover", "dragleave", "drop"])
+        drop.addEventListener(name, event => {
+          event.preventDefault()
+          drop.classList.toggle("kl-yours__drop--over", name === "dragover")
+          if (name === "drop") take(event.dataTransfer.files)
+        })
+      figure.prepend(drop, note, place)
+    }
+  }
+
+  window.klYours = { misfit } // for tests
+  if (window.document$) window.document$.subscribe(start)
+  else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
+  else start()
+})()

@@ -1,0 +1,88 @@
+"""Reference tables made from what they describe: commands from their own options, results from their schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kernels.figures.html import Markup, data_table, escape
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def command_reference(name: str, command) -> str:
+    """A command with its arguments and options, then its commands; `command` is a click command or group.
+
+    Every command is a heading of level 3 with the anchor `NAME-COMMAND`.
+    """
+    parts = [] if hasattr(command, "commands") else [_command(name, command)]
+    for below, each in sorted(getattr(command, "commands", {}).items()):
+        parts.append(command_reference(f"{name} {below}", each))
+    return "\n".join(parts)
+
+
+def _command(name: str, command) -> str:
+    anchor = name.replace(" ", "-")
+    paragraphs = re.split(r"\n\s*\n", (command.help or "").strip())
+    lines = [f'<h3 id="{escape(anchor)}"><code>{escape(name)}</code></h3>']
+    lines += [f"<p>{_words(paragraph)}</p>" for paragraph in paragraphs if paragraph]
+    rows = []
+    for one in command.params:
+        if getattr(one, "hidden", False) or one.name == "help":
+            continue
+        argument = one.param_type_name == "argument"
+        typed = (one.name or "").upper() if argument else ", ".join([*one.opts, *one.secondary_opts])
+        kind = getattr(one, "type", None) or getattr(one, "type_descriptor", None)
+        takes = "" if argument or one.is_flag else f" <{one.metavar or getattr(kind, 'name', 'value')}>"
+        default = "" if one.default is None or callable(one.default) or one.required else str(one.default)
+        rows.append((Markup(f"<code>{escape(typed + takes)}</code>"), Markup(_words(one.help or "")), default))
+    if rows:
+        lines.append(
+            data_table(("argument or option", "meaning", "when left out"), rows, f"Options of {name}", numeric=())
+        )
+    return "\n".join(lines)
+
+
+def _words(text: str) -> str:
+    return _CODE.sub(r"<code>\1</code>", escape(text))
+
+
+def schema_reference(schema: Mapping[str, object]) -> str:
+    """A JSON Schema's objects as tables: each property with its type, and whether it must be there.
+
+    An object's description stands above its table; the root's object comes first.
+    """
+    named = schema["$defs"]
+    first = str(schema.get("$ref", "")).rpartition("/")[2]
+    parts = []
+    for name in sorted(named, key=lambda each: (each != first, each)):
+        one = named[name]
+        if "properties" not in one:
+            continue
+        parts.append(f'<h3 id="{escape(name.lower())}">{escape(name)}</h3>')
+        parts += [f"<p>{_words(each)}</p>" for each in re.split(r"\n\s*\n", one.get("description", "")) if each]
+        needed = one.get("required", ())
+        rows = [
+            (Markup(f"<code>{escape(field)}</code>"), Markup(type_words(rule)), "yes" if field in needed else "no")
+            for field, rule in one["properties"].items()
+        ]
+        parts.append(data_table(("field", "holds", "must be there"), rows, f"Fields of {name}", numeric=()))
+    return "\n".join(parts)
+
+
+def type_words(rule: Mapping[str, object]) -> str:
+    """A property's rule in words, as HTML: `list of number`, a link to another object, `number or null`."""
+    if "$ref" in rule:
+        name = str(rule["$ref"]).rpartition("/")[2]
+        return f'<a href="#{escape(name.lower())}">{escape(name)}</a>'
+    if "anyOf" in rule:
+        return " or ".join(type_words(each) for each in rule["anyOf"])
+    if "const" in rule:
+        return f"always <code>{escape(rule['const'])}</code>"
+    if "enum" in rule:
+        return "one of " + ", ".join(f"<code>{escape(each)}</code>" for each in rule["enum"])
+    if rule.get("type") == "array":
+        return f"list of {type_words(rule['items'])}" if "items" in rule else "list"
+    if rule.get("type") == "object" and isinstance(rule.get("additionalProperties"), Mapping):
+        return f"names, each with {type_words(rule['additionalProperties'])}"
+    return escape(rule.get("type", "anything"))

@@ -1,0 +1,40 @@
+"""Tables of commands and of the results schema: nothing is left out, and text is escaped."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+from kernels.bench.command import app as bench
+from kernels.bench.schema import schema
+from kernels.figures.reference import command_reference, schema_reference, type_words
+from kernels.lessons.command import app as lessons
+
+
+def test_every_command_and_option_is_there():
+    group = typer.main.get_command(lessons)
+    html = command_reference("lessons", group)
+    for name, command in group.commands.items():
+        assert f'<h3 id="lessons-{name}">' in html
+        for one in command.params:
+            if one.name != "help" and not one.hidden:
+                assert (one.opts[0] if one.param_type_name == "option" else one.name.upper()) in html, (name, one.name)
+    html = command_reference("kernel-bench", typer.main.get_command(bench))
+    assert "--variant &lt;" in html and html.count("<h3") == 1
+
+
+def test_every_field_of_the_schema_is_there_and_links_lead_somewhere():
+    html, published = schema_reference(schema()), schema()
+    for one in published["$defs"].values():
+        for field in one["properties"]:
+            assert f"<code>{field}</code>" in html
+    assert html.index("Document") < html.index('id="clocks"')  # the whole file first
+    assert set(re.findall(r'href="#([^"]+)"', html)) <= set(re.findall(r' id="([^"]+)"', html))
+
+
+def test_rules_in_words():
+    assert type_words({"anyOf": [{"type": "number"}, {"type": "null"}]}) == "number or null"
+    assert type_words({"type": "array", "items": {"type": "integer"}}) == "list of integer"
+    assert type_words({"enum": ["<a>"]}) == "one of <code>&lt;a&gt;</code>"
+    assert type_words({"const": 3}) == "always <code>3</code>"

@@ -1,0 +1,119 @@
+"""A results file that is dropped: drawn over ours where it fits the schema, a sentence where it does not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+from site_host import ROOT
+
+from kernels.bench.results import read
+from kernels.bench.schema import schema
+from kernels.figures.your_gpu import your_gpu
+
+# One process keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
+FILE = ROOT / "results/h200/add.json"
+FRAME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Your GPU</title><link rel="icon" href="data:,">
+<style>{css}</style><main>{figure}</main><script>{script}</script>"""
+
+
+@pytest.fixture
+def page(chromium):
+    context = chromium.new_context(viewport={"width": 1000, "height": 900})
+    opened, faults = context.new_page(), []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("request", lambda request: faults.append(request.url))
+    css, script = ((ROOT / "docs/assets" / name).read_text() for name in ("lessons.css", "your-gpu.js"))
+    opened.set_content(FRAME.format(css=css, script=script, figure=your_gpu([read(FILE)], schema())))
+    yield opened
+    context.close()
+    assert faults == []  # nothing is uploaded, and nothing fails
+
+
+def give(page, *files: tuple[str, object]) -> None:
+    as_text = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in files]
+    given = [{"name": name, "mimeType": "application/json", "buffer": text.encode()} for name, text in as_text]
+    page.locator("input[type=file]").set_input_files(given)
+    page.wait_for_function(
+        "document.querySelector('.kl-yours__note').textContent || document.querySelector('.kl-yours__shown *')"
+    )
+
+
+def slower(times: float) -> dict[str, object]:
+    """Our file as a GPU that takes so many times as long would have written it."""
+    document = json.loads(FILE.read_text())
+    document["provenance"]["gpu"] = "NVIDIA RTX 9999"
+    for record in document["cases"]:
+        if record["status"] == "ok":
+            record["median_us"] *= times
+            record["gb_per_s"] /= times
+    for limit in document["limits"]:
+        if limit["gb_per_s"]:
+            limit["gb_per_s"] /= times
+    return document
+
+
+def test_a_file_is_drawn_over_ours(page):
+    give(page, ("mine.json", slower(3)))
+    shown = page.locator(".kl-yours__shown")
+    assert "On NVIDIA RTX 9999 they take 3 times as long as on NVIDIA H200" in shown.inner_text()
+    rows = shown.locator("tbody tr")
+    assert rows.count() > 3
+    assert set(rows.locator("td:nth-of-type(5)").all_inner_texts()) == {"3"}
+    assert "your copy rate is" in shown.locator("svg").get_attribute("aria-label")
+    assert page.locator(".kl-yours__note").inner_text() == ""
+
+
+WRONG = {
+    "no JSON": ("<html>", "mine.json is no JSON"),
+    "another JSON": ({"name": "package"}, 'the whole file has no "provenance"'),
+    "a later schema": (slower(1) | {"schema_version": 99}, "has the schema version 99, and this page reads"),
+    "a field too many": (slower(1) | {"mood": "good"}, 'has "mood", which no results file has'),
+    "a list": ([], "the whole file is [], and should be of the type object"),
+    "a text for a number": (None, 'cases[0].median_us is "fast", and should be of the type number'),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_file_gets_a_sentence(page, name):
+    value, said = WRONG[name]
+    if value is None:
+        value = slower(1)
+        value["cases"][0]["median_us"] = "fast"
+    give(page, ("mine.json", value))
+    assert said in page.locator(".kl-yours__note").inner_text()
+    assert page.locator(".kl-yours__shown").inner_text() == ""
+
+
+def test_one_wrong_file_does_not_hide_the_right_one(page):
+    give(page, ("wrong.json", "{"), ("mine.json", slower(2)))
+    assert "wrong.json is no JSON" in page.locator(".kl-yours__note").inner_text()
+    assert "take 2 times as long" in page.locator(".kl-yours__shown").inner_text()
+
+
+def test_the_browser_judges_as_another_validator_does(page):
+    published, good = schema(), json.loads(FILE.read_text())
+    other = Draft202012Validator(published)
+    for path, value in [
+        ((), None), (("cases",), {}), (("cases", 0, "shape"), ["4096"]), (("cases", 0, "status"), "fine"),
+        (("finished",), 1), (("provenance", "gpu"), None), (("provenance", "power_limit_w"), None),
+        (("cases", 0, "flops"), 1.5), (("limits",), []),
+    ]:  # fmt: skip
+        document = json.loads(json.dumps(good))
+        at = document
+        for step in path[:-1]:
+            at = at[step]
+        if path:
+            at[path[-1]] = value
+        fits = (
+            page.evaluate("([value, schema]) => klYours.misfit(value, schema, schema)", [document, published]) is None
+        )
+        assert fits == other.is_valid(document), path
+
+
+def test_records_of_two_gpus_are_refused():
+    with pytest.raises(ValueError, match="none"):
+        your_gpu([], schema())
