@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Lab 6 as a notebook: look inside
 #
-# What did the compiler make of a kernel? This needs no GPU: Triton's own compiler runs here and compiles for an
-# H200. The reference for the tools is the guide to [profiling](../../docs/guides/profiling.md).
+# The bench beside [Lab 6](../../docs/labs/6-profile.md). What did the compiler make of a kernel? This needs no
+# GPU: Triton's own compiler runs here and compiles for an H200. The reference for the tools is the guide to
+# [profiling](../../docs/guides/profiling.md).
 
 # %% id="setup" needs="triton"
 from kernels.inspect import TritonRequest, compile_triton_many

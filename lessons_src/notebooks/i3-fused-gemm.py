@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Workshop I3 as a notebook: a product with its epilogue
 #
-# A product, a bias, an activation: three kernels, or one. The accumulator is in float32 and in registers already.
-# What is done there is free of memory, and is rounded once.
+# The bench beside [Workshop I3](../../docs/workshops/i3-fused-gemm.md). A product, a bias, an activation: three
+# kernels, or one. The accumulator is in float32 and in registers already. What is done there is free of memory,
+# and is rounded once.
 
 # %% id="setup" needs="triton"
 import os
