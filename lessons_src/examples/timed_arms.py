@@ -21,7 +21,7 @@ def records(device, op, shape, dtype, tensors, exact, arms, samples: int) -> Ite
     op: the operator whose tolerance, bytes and operations count. exact: its result in float64.
     """
     from kernels.bench.results import Record, hash_today
-    from kernels.bench.run import judge
+    from kernels.bench.run import judge_all, results
     from kernels.bench.timer import Arm, buffer_sets, first_call, measure
 
     traffic, tolerance, sound, found = op.bytes_moved(shape, dtype), op.tolerance(dtype, shape), [], []
@@ -35,7 +35,7 @@ def records(device, op, shape, dtype, tensors, exact, arms, samples: int) -> Ite
         if samples:
             once = first_call(device, lambda arm=arm: arm.call(*tensors))
             record.first_call_ms, record.compile_ms = once.first_call_ms, once.compile_ms
-        judged = judge(arm.call(*tensors), exact, tolerance)
+        judged = judge_all(results(arm.call(*tensors)), results(exact), tolerance)
         record.max_abs_error, record.error_over_tolerance = judged.max_abs_error, judged.error_over_tolerance
         if not judged.right:
             record.status, record.reason = "wrong", judged.sentence
