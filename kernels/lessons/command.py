@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kernels.lessons import check_command, scratch_command
+from kernels.lessons import check_command, new_command, scratch_command
 from kernels.lessons.model import Fault
 
 app = typer.Typer(
@@ -139,6 +139,7 @@ def accept(
 
 
 check_command.add_to(app)
+new_command.add_to(app, lambda pages: accept(pages, config_file=None, needs=""))
 
 
 @app.command("list")
