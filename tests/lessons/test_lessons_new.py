@@ -109,7 +109,6 @@ def test_both_pass_the_gate_at_once(tmp_path):
     said = run("pytest", "-q", "-rs", gate, "-k", "squares or triton_triple")
     assert "2 passed" in said and "skipped" not in said
     run("pytest", "-q", "tests/pages/test_skeleton.py", "-k", "squares or triple")
-    run("pytest", "-q", "tests/pages/test_course.py", "-k", "session")
     run("pytest", "-q", "tests/site/test_project_files.py", "-k", "navigation")
     run("pytest", "-q", "tests/ops/test_triple.py")
     run("pytest", "-q", "tests/ops/test_op.py", "-k", "registered or triple")
