@@ -1,4 +1,4 @@
-"""Search finds the lesson that explains a thing before the pages that mention it."""
+"""Search finds the page that explains a thing before those that mention it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ from site_host import results
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
 
-def test_warp_shuffle_is_found_in_the_lesson_first(read):
+# What is looked for, and the pages that explain it: one of them must be the first answer, or among the first three.
+EXPLAINED = {
+    "warp shuffle": (1, ("/essentials/3-shuffles/", "/lessons/9-read-cuda/")),
+    "bank conflict": (3, ("/essentials/2-banks/", "/lessons/glossary/", "/lessons/9-read-cuda/")),
+    "_softmax_looped": (3, ("/labs/3-softmax/", "/reference/softmax-py/")),
+    "trace_triton": (3, ("/reference/python/", "/authoring/adding-a-lesson/")),
+    "--variant": (3, ("/reference/commands/", "/guides/benchmarking/")),
+    "fraction_of_limit": (3, ("/reference/results-schema/", "/reference/python/")),
+}
+
+
+@pytest.mark.parametrize("words", EXPLAINED)
+def test_a_term_a_symbol_or_an_option_leads_to_its_page(read, words):
+    among, pages = EXPLAINED[words]
     with read("latest/") as reading:
-        found = results(reading.page, "warp shuffle")
-    assert "/latest/lessons/9-read-cuda/" in found[0]
+        found = results(reading.page, words)
+    assert any(page in address for address in found[:among] for page in pages), found[:among]
     assert reading.console == []
 
 

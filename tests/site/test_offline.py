@@ -1,0 +1,107 @@
+"""The bundle that opens from disk, and the pages that forward to where a moved page is now."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+import zipfile
+from types import SimpleNamespace
+
+import pytest
+from site_host import ROOT, Document, results
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import offline_bundle
+
+# One process builds the site and keeps the browser.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
+moved = runpy.run_path(str(ROOT / "docs/.theme/moved.py"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    work = tmp_path_factory.mktemp("offline")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LESSONS_MODE", "run")
+        patch.delenv("TRITON_INTERPRET", raising=False)
+        offline_bundle.build(work / "site")
+    offline_bundle.pack(work / "site", work / "bundle.zip", "kernel-lessons-1.1")
+    with zipfile.ZipFile(work / "bundle.zip") as bundle:
+        bundle.extractall(work)
+    return work / "kernel-lessons-1.1"
+
+
+def test_bundle_opens_from_disk_and_searches(chromium, unpacked):
+    context = chromium.new_context()
+    page, wrong = context.new_page(), []
+    page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda r: wrong.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+    page.goto((unpacked / "index.html").as_uri())
+    page.locator(".kl-stepper--live").wait_for()
+    page.get_by_role("link", name="Begin with Lesson 0").click()
+    assert page.url == (unpacked / "lessons/0-orientation.html").as_uri()
+    found = results(page, "warp shuffle")
+    assert found and all(address.startswith(unpacked.as_uri()) for address in found)
+    page.goto(found[0])
+    assert "shuffle" in page.locator("article").inner_text().lower()
+    context.close()
+    assert wrong == []
+
+
+def test_every_link_of_the_bundle_leads_to_a_file(unpacked):
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/check_links.py", unpacked], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert not list(unpacked.rglob("*.map"))
+
+
+def test_a_bundle_has_the_same_bytes_twice(tmp_path):
+    for name, text in (("index.html", "one"), ("a/b.css", "two"), ("x.map", "left out")):
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).write_text(text)
+    assert offline_bundle.pack(tmp_path / "site", tmp_path / "1.zip", "it") == 2
+    (tmp_path / "site/index.html").touch()
+    offline_bundle.pack(tmp_path / "site", tmp_path / "2.zip", "it")
+    assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
+
+
+def forwarded(tmp_path, table: dict[str, str], directory_urls: bool = True):
+    """What `on_env` writes for pages that moved, in a site that has the page labs/new.md."""
+    there = "labs/new/index.html" if directory_urls else "labs/new.html"
+    page = SimpleNamespace(dest_uri=there, url="labs/new/")
+    files = SimpleNamespace(get_file_from_path=lambda name: page if name == "labs/new.md" else None)
+    config = SimpleNamespace(
+        extra={"moved": table},
+        use_directory_urls=directory_urls,
+        site_dir=str(tmp_path),
+        site_url="https://here.example/",
+    )
+    moved["on_env"](None, config=config, files=files)
+
+
+def test_a_moved_page_forwards_with_its_anchor(chromium, tmp_path):
+    forwarded(tmp_path, {"guides/old.md": "labs/new.md", "part.md": "labs/new.md#place"}, directory_urls=False)
+    (tmp_path / "labs").mkdir()
+    (tmp_path / "labs/new.html").write_text("<title>new</title><p id=place>here")
+    context = chromium.new_context()
+    page = context.new_page()
+    for old, new in (("guides/old.html", ""), ("guides/old.html#that", "#that"), ("part.html", "#place")):
+        page.goto(f"{tmp_path.as_uri()}/{old}")
+        page.wait_for_url(f"**/labs/new.html{new}")
+    context.close()
+
+
+def test_a_moved_page_says_where_without_scripts(tmp_path):
+    forwarded(tmp_path, {"old.md": "labs/new.md#place"})
+    page = Document((tmp_path / "old/index.html").read_text())
+    assert page.links == ["../labs/new/#place"] and page.canonical == "https://here.example/labs/new/"
+
+
+@pytest.mark.parametrize("table", [{"a.md": "gone.md"}, {"labs/new.md": "labs/new.md"}])
+def test_a_wrong_forward_is_named(tmp_path, table):
+    with pytest.raises(ValueError, match=next(iter(table))):
+        forwarded(tmp_path, table)
