@@ -50,7 +50,7 @@ def _words(text: str) -> str:
 def schema_reference(schema: Mapping[str, object]) -> str:
     """A JSON Schema's objects as tables: each property with its type, and whether it must be there.
 
-    An object's description stands above its table; the root's object comes first.
+    An object is a heading of level 2, its description stands above its table; the root's object comes first.
     """
     named = schema["$defs"]
     first = str(schema.get("$ref", "")).rpartition("/")[2]
@@ -59,7 +59,7 @@ def schema_reference(schema: Mapping[str, object]) -> str:
         one = named[name]
         if "properties" not in one:
             continue
-        parts.append(f'<h3 id="{escape(name.lower())}">{escape(name)}</h3>')
+        parts.append(f'<h2 id="{escape(name.lower())}">{escape(name)}</h2>')
         parts += [f"<p>{_words(each)}</p>" for each in re.split(r"\n\s*\n", one.get("description", "")) if each]
         needed = one.get("required", ())
         rows = [

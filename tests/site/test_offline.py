@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import offline_bundle
 
 # One process builds the site and keeps the browser.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site"), pytest.mark.timeout(600)]
 
 moved = runpy.run_path(str(ROOT / "docs/.theme/moved.py"))
 
