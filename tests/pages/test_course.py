@@ -36,6 +36,8 @@ def test_every_exercise_and_every_lesson_has_its_session():
     done = " ".join(do for _, do, _, _ in ROWS)
     pages = [path.name for path in LESSONS.glob("[0-9]*.md")]
     assert [name for name in pages if f"]({name}" not in done] == []
+    labs = [path.name for path in (ROOT / "docs" / "labs").glob("[0-9]*.md")]
+    assert [name for name in labs if f"](../labs/{name}" not in done] == []
     linked = re.findall(r"\]\(((?:\.\./labs/)?[\w-]+\.md)", done)
     numbers = [int(re.search(r"(\d+)-", name)[1]) for name in linked if name.startswith(tuple("0123456789"))]
     assert numbers == sorted(numbers), "sessions follow the lessons in number order"
