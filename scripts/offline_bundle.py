@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import posixpath
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = (".map", "sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv")
+_LINK = re.compile(r'((?:href|src)=")([^"#?]*)([#?"])')
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
@@ -39,6 +42,32 @@ def build(folder: Path, config: Path = ROOT / "mkdocs.yml") -> None:
         str(folder),
     ]
     subprocess.run(command, cwd=config.parent, env=environment, check=True)
+    for page in sorted(folder.rglob("*.html")):
+        text = page.read_text(encoding="utf-8")
+        mended = mend(text, page, folder)
+        if mended != text:
+            page.write_text(mended, encoding="utf-8")
+
+
+def mend(text: str, page: Path, folder: Path) -> str:
+    """The text of a page whose links were written for addresses that end in a slash, `../next/`, and not for files.
+
+    MkDocs turns links of Markdown; those that a block or a notebook wrote stand as they are. Only a link that leads to
+    no file is changed, and only where the file that it means is there.
+    """
+    inside = page.with_suffix("").relative_to(folder).as_posix()  # where the page is, if it were a folder
+
+    def turned(match: re.Match) -> str:
+        before, link, rest = match.groups()
+        if not link or ":" in link or (page.parent / link).is_file():
+            return match[0]
+        meant = posixpath.normpath(posixpath.join(inside, link))
+        for name in (meant, f"{meant}.html", f"{meant}/index.html"):
+            if (folder / name).is_file():
+                return f"{before}{posixpath.relpath(name, posixpath.dirname(inside) or '.')}{rest}"
+        return match[0]
+
+    return _LINK.sub(turned, text)
 
 
 def pack(folder: Path, archive: Path, name: str) -> int:

@@ -59,6 +59,20 @@ def test_every_link_of_the_bundle_leads_to_a_file(unpacked):
     assert not list(unpacked.rglob("*.map"))
 
 
+def test_links_that_mean_a_folder_lead_to_the_file(tmp_path):
+    for name in ("a/one.html", "a/two.html", "a/files/x.txt", "b/index.html"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    page = (
+        '<a href="../two/#at">two</a><a href="../files/x.txt"><a href="../../b/"><a href="../gone/"><a href="two.html">'
+    )
+    assert offline_bundle.mend(page, tmp_path / "a/one.html", tmp_path) == (
+        '<a href="two.html#at">two</a><a href="files/x.txt"><a href="../b/index.html"><a href="../gone/"><a href="two.html">'
+    )
+    same = '<a href="https://example.org/../x/"><a href="#here"><a href="mailto:me">'
+    assert offline_bundle.mend(same, tmp_path / "a/one.html", tmp_path) == same
+
+
 def test_a_bundle_has_the_same_bytes_twice(tmp_path):
     for name, text in (("index.html", "one"), ("a/b.css", "two"), ("x.map", "left out")):
         (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
