@@ -101,6 +101,7 @@ def launch_matmul(
     residents: int | None = None,
     consumers: int | None = None,
     early: bool | None = None,
+    overlap: bool | None = None,
     turned: bool | None = None,
     pack_a: bool | None = None,
     pack_b: bool | None = None,
@@ -115,8 +116,8 @@ def launch_matmul(
     """
     choices = {
         "path": path, "block_m": block_m, "block_n": block_n, "block_k": block_k, "group_m": group_m, "splits": splits,
-        "subtiles": subtiles, "residents": residents, "consumers": consumers, "early": early, "turned": turned,
-        "pack_a": pack_a, "pack_b": pack_b, "num_warps": num_warps, "num_stages": num_stages,
+        "subtiles": subtiles, "residents": residents, "consumers": consumers, "early": early, "overlap": overlap,
+        "turned": turned, "pack_a": pack_a, "pack_b": pack_b, "num_warps": num_warps, "num_stages": num_stages,
     }  # fmt: skip
     shape = require_operands(a, b, precision)
     require_output(out, shape, a, b)

@@ -153,7 +153,7 @@ def _one(a, b, out, precision, bias, residual, activation, scale, choices):
     finish = (None, None, 0, 0, 0) if plan.sliced else (bias, residual, *_strides(bias, residual))
     then = "none" if plan.sliced else activation
     factor = 1.0 if plan.sliced else scale
-    overlap = plan.sliced and _may_describe(out.device)
+    overlap = plan.overlap and plan.sliced and _may_describe(out.device)
     if plan.path == "ring":
         _ring(plan, a[0, 0], b[0, 0], out[0, 0], bias, activation, scale)
     elif plan.path == "persistent":

@@ -311,7 +311,7 @@ def test_refuses_dtypes_and_choices(device, monkeypatch):
     with pytest.raises(ValueError, match='precision is "tf32" for float16; expected "ieee"'):
         matmul(half, half, "tf32")
     for choice, message in (
-        ({"path": "fast"}, 'path is \'fast\'; expected "tiles", "persistent" or None.'),
+        ({"path": "fast"}, 'path is \'fast\'; expected "tiles", "persistent", "ring" or None.'),
         ({"block_m": 24}, "block_m is 24; expected a power of two from 1 to 256."),
         ({"block_k": 8}, "block_k is 8; expected at least 16, the least that a matrix instruction takes."),
         ({"splits": 0}, "splits is 0; expected a number from 1 to 64."),
