@@ -24,7 +24,10 @@ DEFAULTS = {"splits": 1, "turned": False, "group_m": 8}  # of choices that an ar
 
 
 class Arm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One candidate on one shape (M, N, K): microseconds, and its largest error as a share of the tolerance."""
+    """One candidate on one shape (M, N, K): microseconds, and its largest error as a share of the tolerance.
+
+    An arm that computes something else for comparison, the product without bias and GELU, has no error.
+    """
 
     product: str  # "matmul", or "fused" with bias and GELU
     shape: tuple[int, int, int]
@@ -35,7 +38,7 @@ class Arm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     least_us: float
     most_us: float
     samples: int
-    error_over_tolerance: float
+    error_over_tolerance: float | None
 
     @property
     def tflop_per_s(self) -> float:
