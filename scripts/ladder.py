@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Time the CUDA ladder: `ladder.py [--size N] [--samples N] [--output FILE.json]`.
 
-Every rung of the GEMM ladder that this GPU can run, beside cuBLAS, on square matrices. It prints a line for each and
-writes a record as kernels/bench/ladder.py reads it. About a minute, most of it compiling.
+Every rung of the GEMM ladder that this GPU can run, beside cuBLAS, on square matrices; then fused kernels, weights of
+one byte and sums over a grid. It prints a line for each and writes a record as kernels/bench/ladder.py reads it. About
+two minutes, much of it compiling.
 """
 
 import argparse
@@ -32,11 +33,15 @@ def main() -> int:
     import msgspec
 
     from kernels.bench.ladder import hashes, measure_rungs
+    from kernels.bench.ladder_patterns import measure_patterns
+    from kernels.bench.limits import copy_limit
     from kernels.bench.provenance import provenance
 
     document = {"schema_version": 1, "kind": "ladder", "hashes": hashes()}
     document["provenance"] = msgspec.to_builtins(provenance(CudaDevice()))
     document["times"] = measure_rungs(sizes, chosen.samples, lambda text: print(text, file=sys.stderr))
+    document["patterns"] = measure_patterns(chosen.samples, lambda text: print(text, file=sys.stderr))
+    document["patterns"]["copy"] = msgspec.to_builtins(copy_limit(CudaDevice()))
     chosen.output.parent.mkdir(parents=True, exist_ok=True)
     chosen.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"Written: {chosen.output}", file=sys.stderr)

@@ -86,6 +86,12 @@ def stale(document: dict[str, Any]) -> list[str]:
     return [place for place, then in document.get("hashes", {}).items() if today.get(place) != then]
 
 
+def stale_rungs(document: dict[str, Any]) -> set[str]:
+    """The rungs that were measured with earlier code than today's."""
+    changed = set(stale(document))
+    return {kernel for kernel, place in launchers().items() if place in changed}
+
+
 def counter(document: dict[str, Any], kernel: str, name: str) -> float | None:
     """A counter of Nsight Compute, such as "dram__bytes_read.sum", for one launch at `document["counters_size"]`."""
     return document.get("counters", {}).get(kernel, {}).get(name)

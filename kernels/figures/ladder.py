@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernels.figures.charts import line_chart
+from kernels.figures.charts import bar_chart, line_chart
 from kernels.figures.html import data_table
 
 if TYPE_CHECKING:
@@ -20,8 +20,11 @@ COUNTERS = (
 )
 
 
-def ladder_table(rows: Sequence[Rung], document: dict[str, Any], caption: str = "") -> str:
-    """A row a rung: time, TFLOP/s, of cuBLAS; registers, shared memory and counters where the record has them."""
+def ladder_table(rows: Sequence[Rung], document: dict[str, Any], caption: str = "", stale: Collection[str] = ()) -> str:
+    """A row a rung: time, TFLOP/s, of cuBLAS; registers, shared memory and counters where the record has them.
+
+    `stale` names rungs that were measured with earlier code; their rows say so.
+    """
     kernels = document.get("counters", {})
     headers = ("rung", "median µs", "TFLOP/s", "of cuBLAS", *(name for name, _, _ in COUNTERS))
     cells = []
@@ -29,7 +32,7 @@ def ladder_table(rows: Sequence[Rung], document: dict[str, Any], caption: str = 
         seen = kernels.get(rung.name, {})
         cells.append(
             (
-                rung.name,
+                f"{rung.name} (earlier code)" if rung.name in stale else rung.name,
                 rung.median_us,
                 rung.tflop_per_s,
                 f"{rung.of_cublas:.2f}",
@@ -48,7 +51,10 @@ def _counted(seen: dict[str, float], key: str, unit: float) -> float | None:
 
 
 def ladder_chart(rows: Sequence[Rung], caption: str = "") -> str:
-    """TFLOP/s over the size of square matrices, a line for each rung."""
+    """TFLOP/s over the size of square matrices, a line for each rung; bars where there is one size."""
+    if len({rung.size for rung in rows}) < 2:
+        bars = [(f"{rung.name.removeprefix('matmul_')}, {rung.dtype}", rung.tflop_per_s) for rung in rows]
+        return bar_chart(bars, "TFLOP/s", caption, log=True, heading="rung")
     series: dict[str, list[tuple[float, float]]] = {}
     for rung in rows:
         series.setdefault(rung.name.removeprefix("matmul_"), []).append((rung.size, rung.tflop_per_s))

@@ -1,12 +1,16 @@
 """The ladder's record: what is read of it, what is drawn, and what a page says where there is none."""
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from kernels.bench import ladder
+from kernels.bench import ladder_patterns as patterns
+from kernels.bench.device import gpu_missing
 from kernels.cuda.matmul import RUNGS
 from kernels.figures.ladder import ladder_chart, ladder_table
 from kernels.sources import project_root
@@ -57,8 +61,10 @@ def test_the_table_shows_counters_in_their_units_and_a_dash_for_none():
 
 def test_the_chart_has_a_line_a_rung():
     rows = [rung for size in (1024,) for rung in ladder.rungs(DOCUMENT, "float32", size)]
-    html = ladder_chart(rows, "caption")
+    html = ladder_chart([*rows, *(replace(rung, size=2048) for rung in rows)], "caption")
     assert all(f">{name}</text>" in html for name in ("naive", "tiled", "cublas"))
+    bars = ladder_chart(rows, "caption")  # one size makes no line
+    assert "</text>" not in bars and all(f"{name}, float32" in bars for name in ("naive", "tiled", "cublas"))
 
 
 def test_the_middle_half_is_the_spread():
@@ -97,11 +103,39 @@ def test_changed_code_is_stale():
     assert ladder.stale({"hashes": today | {place: "another"}}) == [place]
 
 
-def test_the_committed_record_belongs_to_todays_kernels():
+def test_a_rung_that_was_measured_with_earlier_code_says_so():
+    today = ladder.hashes()
+    document = DOCUMENT | {"hashes": today | {"cuda/matmul.cu:launch_matmul_tiled": "another"}}
+    assert ladder.stale_rungs(document) == {"matmul_tiled"}
+    html = ladder_table(ladder.rungs(document, "float32", 1024), document, stale=ladder.stale_rungs(document))
+    assert html.count("(earlier code)") == 1 and "matmul_tiled (earlier code)" in html
+
+
+def test_the_committed_record_names_the_code_of_every_rung():
     document = ladder.read()
     if document is None:
         pytest.skip("The ladder has not been measured on the H200 yet.")
-    assert document["hashes"] and ladder.stale(document) == []
+    assert {ladder.launchers()[rung] for rung in RUNGS} <= set(document["hashes"])
+
+
+def test_the_pages_read_the_patterns_by_the_names_that_they_are_measured_under():
+    keys = {
+        f"{name} {m}x{n}" for name in ("fused_bias_relu_scale", "fused_bias_gelu") for m, n in patterns.FUSED_SHAPES
+    }
+    pages = [project_root() / "docs/essentials" / name for name in ("6-synchronization.md", "10-fused-patterns.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    read = set(re.findall(r'(?:arms|bars)\("([^"{]+)"', text)) - {"dequantize_matmul 1"}
+    assert read and read <= keys
+    few = re.search(r"^FEW = (\(.*\))$", text, re.M)[1]
+    assert eval(few) == patterns.FEW_ROWS and set(re.findall(r"\(\((1 << \d+), ", text)) == {"1 << 16"}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(gpu_missing() is not None, reason="needs an NVIDIA GPU")
+def test_every_pattern_is_timed_on_the_gpu():
+    found = patterns.measure_patterns(samples=3, say=lambda _: None)
+    assert len(found) == 4 + len(patterns.FEW_ROWS) + 2 * len(patterns.SUMMED)
+    assert all(arm["median_us"] > 0 for entry in found.values() for arm in entry["arms"])
 
 
 def test_without_a_gpu_the_command_says_so():
