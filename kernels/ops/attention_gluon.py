@@ -21,7 +21,7 @@ some row does not see some key, are masked; the first one visited always is.
 A program takes one tile or, with as many programs as multiprocessors, several; the producer then fetches the next
 tile's queries, keys and values while the consumers are at this one. Out goes through the queries' buffer.
 
-A draft: it compiles for sm_90a, and no GPU has run it. `kernels.ops.attention_gluon_launch` says what it takes. Triton
+`kernels.ops.attention_gluon_launch` says what it takes, and whether it is switched on. Triton
 cannot interpret it; its readable twin, `kernels.ops.attention._attention_queries`, is traced for it.
 """
 

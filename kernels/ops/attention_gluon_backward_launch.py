@@ -12,7 +12,7 @@ from kernels.ops.attention_gluon_backward import (
 from kernels.ops.attention_gluon_launch import WARPS, as_heads, describe, refusal
 from kernels.ops.attention_shared import LOG2_E, steps
 
-ENABLED = False  # no GPU has run the kernel yet; until one has, only a test or a measurement asks for it
+ENABLED = False  # until its tests have passed on a GPU; only a test or a measurement asks for it
 
 TILE = ROWS.value
 STAGES = 2

@@ -19,7 +19,7 @@ from kernels.ops.attention_gluon import FAR, GROUP_ROWS, _attention_ring
 from kernels.ops.attention_shared import LOG2_E
 from kernels.ops.library import PLAIN_TYPES
 
-ENABLED = False  # no GPU has run the kernel yet; until one has, only a test or a measurement asks for it
+ENABLED = False  # until its tests have passed on a GPU; only a test or a measurement asks for it
 
 HEADS = (64, 128)  # head sizes
 DTYPES = (torch.float16, torch.bfloat16)
