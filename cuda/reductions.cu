@@ -11,11 +11,12 @@
 
 #include <cstdint>
 
-constexpr int kSumThreads = 256;
-constexpr int kSumWarps = kSumThreads / 32;
+constexpr int kBlockSumThreads = 256;
+constexpr int kBlockSumWarps = kBlockSumThreads / 32;
 constexpr unsigned kSumLanes = 0xffffffffu;
 
-static_assert(kSumThreads % 32 == 0 && kSumWarps <= 32, "whole warps, and one warp can add up what they leave");
+static_assert(kBlockSumThreads % 32 == 0 && kBlockSumWarps <= 32,
+              "whole warps, and one warp can add up what they leave");
 
 // The sum of a warp's 32 values, in lane 0. Every lane takes part. The other lanes hold sums of some lanes, which nobody
 // should use: beyond lane 31 a shuffle gives a lane its own value.
@@ -44,19 +45,21 @@ __device__ float block_sum(float value, float* warp_sums) {
     }
     __syncthreads();  // all partial sums are written
     if (warp == 0) {
-        value = warp_sum(lane < kSumWarps ? warp_sums[lane] : 0.0f);
+        value = warp_sum(lane < kBlockSumWarps ? warp_sums[lane] : 0.0f);
     }
     return value;
 }
 
 // Sums `rounds` times, so that a timing shows the reduction and not the load. Between two rounds every thread moves half
 // the way to the mean, which leaves the sum as it was; the sum itself travels through shared memory in all three.
-__device__ __forceinline__ float towards_mean(float value, float sum) { return 0.5f * value + sum * (0.5f / kSumThreads); }
+__device__ __forceinline__ float towards_mean(float value, float sum) {
+    return 0.5f * value + sum * (0.5f / kBlockSumThreads);
+}
 
 __global__ void block_sums_shuffle(const float* __restrict__ x, float* __restrict__ out, int64_t n, int64_t rounds) {
-    __shared__ float warp_sums[kSumWarps];
+    __shared__ float warp_sums[kBlockSumWarps];
     __shared__ float sum;
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * kBlockSumThreads + threadIdx.x;
     float value = i < n ? x[i] : 0.0f;
 #pragma unroll 1
     for (int64_t round = 0; round < rounds; ++round) {
@@ -73,14 +76,14 @@ __global__ void block_sums_shuffle(const float* __restrict__ x, float* __restric
 }
 
 __global__ void block_sums_shared(const float* __restrict__ x, float* __restrict__ out, int64_t n, int64_t rounds) {
-    __shared__ float partial[kSumThreads];
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
+    __shared__ float partial[kBlockSumThreads];
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * kBlockSumThreads + threadIdx.x;
     float value = i < n ? x[i] : 0.0f;
 #pragma unroll 1
     for (int64_t round = 0; round < rounds; ++round) {
         partial[threadIdx.x] = value;
         __syncthreads();
-        for (int half = kSumThreads / 2; half > 0; half /= 2) {
+        for (int half = kBlockSumThreads / 2; half > 0; half /= 2) {
             if (threadIdx.x < half) {
                 partial[threadIdx.x] += partial[threadIdx.x + half];
             }
@@ -96,7 +99,7 @@ __global__ void block_sums_shared(const float* __restrict__ x, float* __restrict
 
 __global__ void block_sums_atomic(const float* __restrict__ x, float* __restrict__ out, int64_t n, int64_t rounds) {
     __shared__ float sum;
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * kBlockSumThreads + threadIdx.x;
     float value = i < n ? x[i] : 0.0f;
 #pragma unroll 1
     for (int64_t round = 0; round < rounds; ++round) {
@@ -117,7 +120,7 @@ __global__ void block_sums_atomic(const float* __restrict__ x, float* __restrict
 // One warp for 32 elements. Row 0 of out (four rows of n) is x of lane `argument`, row 1 x of the lane `argument` further
 // on, row 2 x of the lane whose number is this one's ^ `argument`, row 3 the sum of the warp.
 __global__ void warp_exchanges(const float* __restrict__ x, float* __restrict__ out, int64_t n, int argument) {
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * kBlockSumThreads + threadIdx.x;
     const float value = i < n ? x[i] : 0.0f;  // no early return: a shuffle waits for all lanes of its mask
     const float broadcast = __shfl_sync(kSumLanes, value, argument);
     const float down = __shfl_down_sync(kSumLanes, value, argument);
@@ -133,10 +136,10 @@ __global__ void warp_exchanges(const float* __restrict__ x, float* __restrict__ 
 
 // The grid of all launchers below; false for lengths that no grid covers.
 static bool sum_blocks(int64_t n, unsigned* blocks) {
-    if (n < 0 || n > 2147483647ll * kSumThreads) {
+    if (n < 0 || n > 2147483647ll * kBlockSumThreads) {
         return false;
     }
-    *blocks = static_cast<unsigned>((n + kSumThreads - 1) / kSumThreads);
+    *blocks = static_cast<unsigned>((n + kBlockSumThreads - 1) / kBlockSumThreads);
     return true;
 }
 
@@ -150,7 +153,7 @@ extern "C" cudaError_t launch_block_sums_shuffle(const float* x, float* out, int
     if (n == 0) {
         return cudaSuccess;
     }
-    block_sums_shuffle<<<blocks, kSumThreads, 0, stream>>>(x, out, n, rounds);
+    block_sums_shuffle<<<blocks, kBlockSumThreads, 0, stream>>>(x, out, n, rounds);
     return cudaGetLastError();
 }
 
@@ -163,7 +166,7 @@ extern "C" cudaError_t launch_block_sums_shared(const float* x, float* out, int6
     if (n == 0) {
         return cudaSuccess;
     }
-    block_sums_shared<<<blocks, kSumThreads, 0, stream>>>(x, out, n, rounds);
+    block_sums_shared<<<blocks, kBlockSumThreads, 0, stream>>>(x, out, n, rounds);
     return cudaGetLastError();
 }
 
@@ -176,7 +179,7 @@ extern "C" cudaError_t launch_block_sums_atomic(const float* x, float* out, int6
     if (n == 0) {
         return cudaSuccess;
     }
-    block_sums_atomic<<<blocks, kSumThreads, 0, stream>>>(x, out, n, rounds);
+    block_sums_atomic<<<blocks, kBlockSumThreads, 0, stream>>>(x, out, n, rounds);
     return cudaGetLastError();
 }
 
@@ -190,6 +193,6 @@ extern "C" cudaError_t launch_warp_exchanges(const float* x, float* out, int64_t
     if (n == 0) {
         return cudaSuccess;
     }
-    warp_exchanges<<<blocks, kSumThreads, 0, stream>>>(x, out, n, static_cast<int>(argument));
+    warp_exchanges<<<blocks, kBlockSumThreads, 0, stream>>>(x, out, n, static_cast<int>(argument));
     return cudaGetLastError();
 }
