@@ -76,6 +76,10 @@ class Looker:
             page.evaluate(self._plant)
         return page
 
+    def shown(self, scheme: str = "light"):
+        """The window of a scheme, with the page that was looked at last."""
+        return self._windows[scheme]
+
     def _route(self, route) -> None:
         if self._body and route.request.resource_type == "document":
             return route.fulfill(body=self._body, content_type="text/html")

@@ -23,11 +23,7 @@ def looker(chromium, deployed):
 def test_page_is_quiet_fits_and_is_open_to_all(looker, path):
     """See scripts/check_pages.py: both schemes, three widths, axe, the Tab key, and once without scripts."""
     assert looker.faults(path) == []
-
-
-@pytest.mark.parametrize("path", nav_pages())
-def test_code_has_one_way_to_be_copied(looker, path):
-    page = looker.open(path)
+    page = looker.shown()  # code has one way to be copied, and an excerpt says what it is
     assert page.locator(".kl-block .md-code__button, .kl-block .md-clipboard, .kl-excerpt button").count() == 0
     captions = page.locator(".kl-excerpt figcaption").all_text_contents()
     assert [caption for caption in captions if not caption.startswith(("Excerpt of ", "The file "))] == []
