@@ -15,13 +15,14 @@ EXPLAINED = {
     "bank conflict": (3, ("/essentials/2-banks/", "/lessons/glossary/", "/lessons/9-read-cuda/")),
     "_softmax_looped": (3, ("/labs/3-softmax/", "/reference/softmax-py/")),
     "trace_triton": (3, ("/reference/python/", "/authoring/adding-a-lesson/")),
-    "--variant": (3, ("/reference/commands/", "/guides/benchmarking/")),
+    "kernel-bench": (3, ("/reference/commands/", "/guides/benchmarking/")),
+    "H200 softmax": (3, ("/reference/operators/", "/labs/3-softmax/")),
     "fraction_of_limit": (3, ("/reference/results-schema/", "/reference/python/")),
 }
 
 
 @pytest.mark.parametrize("words", EXPLAINED)
-def test_a_term_a_symbol_or_an_option_leads_to_its_page(read, words):
+def test_a_term_a_symbol_a_command_or_a_result_leads_to_its_page(read, words):
     among, pages = EXPLAINED[words]
     with read("latest/") as reading:
         found = results(reading.page, words)
