@@ -59,6 +59,15 @@ near = [r for r in records("add") if 90_000_000 < r.shape[0] < 110_000_000 and r
 show(result_table(near))
 
 # %% [markdown]
+# Does that decide it? Look at which kernel was measured. For long vectors of odd length the operator launches
+# `_add_long`, which keeps the ragged end apart, and not the `_add` that was compiled above. A record answers for
+# the kernel that ran. Compile that one as well before you conclude anything:
+
+# %% id="long" needs="triton" html="1" evidence="compile" timeout="120"
+long = [request(kernel, n=98_765_431) for kernel in ("kernels.ops.add:_add", "kernels.ops.add:_add_long")]
+show(compile_table(compile_triton_many(long), caption="Two kernels on the same odd length"))
+
+# %% [markdown]
 # ## Your turn
 #
 # Ask for the same facts of a kernel of yours: put it into a file below lessons_src, and write its place as the
