@@ -80,6 +80,7 @@ def test_the_starter_asks_and_the_solution_answers(small):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # half of it runs tests of its own
 def test_both_pass_the_gate_at_once(tmp_path):
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
