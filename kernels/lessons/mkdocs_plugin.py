@@ -64,6 +64,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self.dirty = False
         self.report = self._notebooks = self._brought = Report()
         self._asked: set[str] = set()
+        self._made: list[str] = []
+        self._made_of: tuple | None = None
         self._staging: Staging | None = None
         self.preview = Preview()
         self._templates: KeptTemplates | None = None
@@ -128,11 +130,14 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             return get_relative_url(target.url, here) if target else None
 
         root, shown = self.engine.root, self.config.shown_notebooks
-        try:
-            made = write_notebooks(root / ".lessons", root, self._notebooks.pages.values(), shown, url_of)
-        except ValueError as error:
-            raise PluginError(str(error)) from None
-        for uri in made:
+        made_of = [*self._notebooks.pages.values()], shown, sorted(file.src_uri for file in files)
+        if made_of != self._made_of or not all((root / ".lessons" / uri).exists() for uri in self._made):
+            try:
+                self._made = write_notebooks(root / ".lessons", root, self._notebooks.pages.values(), shown, url_of)
+            except ValueError as error:
+                raise PluginError(str(error)) from None
+            self._made_of = made_of
+        for uri in self._made:
             files.append(File(uri, str(root / ".lessons"), config.site_dir, config.use_directory_urls))
         return files
 
