@@ -70,7 +70,7 @@ class Sources:
             if place.endswith(CUDA_SUFFIXES):
                 self._check_cuda(place, name)
                 self._walk(
-                    [("cuda", name), *([("cuda", f"launch_{name}")] if self._cuda_symbol(f"launch_{name}") else [])],
+                    [(place, name), *([("cuda", f"launch_{name}")] if self._cuda_symbol(f"launch_{name}") else [])],
                     found,
                 )
             else:
@@ -198,8 +198,8 @@ class Sources:
         pending = list(targets)
         while pending:
             place, name = pending.pop()
-            if place == "cuda":
-                pending += self._visit_cuda(name, found)
+            if place == "cuda" or place.endswith(CUDA_SUFFIXES):
+                pending += self._visit_cuda(place, name, found)
             else:
                 pending += self._visit_python(place, name, found)
 
@@ -275,16 +275,23 @@ class Sources:
                 return [(place, name)]
         return []
 
-    def _visit_cuda(self, name: str, found: dict[str, str]) -> list[tuple[str, str]]:
+    def _visit_cuda(self, place: str, name: str, found: dict[str, str]) -> list[tuple[str, str]]:
+        """`place` is a file, or "cuda" where any may define the name. A file's own definition hides the others'."""
         targets: list[tuple[str, str]] = []
         for path, parsed in self.cuda_files().items():
+            if place not in ("cuda", path):
+                continue
             symbol = parsed.symbols.get(name)
             label = f"{path}:{name}"
             if symbol is None or label in found:
                 continue
             assertions = [a for a in parsed.assertions if name in a.names]
             found[label] = _combine([*symbol.digests, *(d for a in assertions for d in a.digests)])
-            targets += [("cuda", each) for each in symbol.names if each != name and self._cuda_symbol(each)]
+            for each in symbol.names - {name}:
+                if each in parsed.symbols:
+                    targets.append((path, each))
+                elif self._cuda_symbol(each):
+                    targets.append(("cuda", each))
         return targets
 
     def _cuda_symbol(self, name: str):
