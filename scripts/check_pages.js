@@ -64,7 +64,8 @@
     }
   },
 
-  // The stops of the article in the order of the page: none may stand above the one before it.
+  // The stops of the article in the order of the page: none may stand above the one before it, but in a column to its
+  // right.
   order() {
     const wrong = []
     if (document.querySelector("[tabindex]:not([tabindex='0'], [tabindex=''], [tabindex^='-'])"))
@@ -75,7 +76,7 @@
       if (!e.checkVisibility({ visibilityProperty: true }) || e.closest("svg, table, .tabbed-labels, .tabbed-control, .headerlink")) continue
       const b = e.getBoundingClientRect()
       if (!b.width) continue
-      if (last && b.bottom < last.top - 2) wrong.push(`${e.tagName.toLowerCase()}.${e.className} stands above the stop before it`)
+      if (last && b.bottom < last.top - 2 && b.left < last.right) wrong.push(`${e.tagName.toLowerCase()}.${e.className} stands above the stop before it`)
       last = b
     }
     return wrong.slice(0, 4)

@@ -56,11 +56,16 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         return None
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address) -> None:
+        """A browser that closes in the middle of an answer is no news."""
+
+
 @contextmanager
 def hosted(site: Path) -> Iterator[str]:
     """Serve a folder on this machine, compressed as hosts of static files do; gives the address, with its slash."""
     handler = type("Handler", (_Handler,), {"packed": {}})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(site)))
+    server = _Server(("127.0.0.1", 0), functools.partial(handler, directory=str(site)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
