@@ -99,7 +99,9 @@ def test_exactly_the_dependents_change(project, path, old, new, changed):
 
 def test_a_name_of_another_file_is_not_what_a_file_defines_itself(project):
     before = all_fingerprints(project)
-    (project / "cuda/other.cu").write_text("constexpr int kThreads = 64;\n__device__ int plus(int x) { return x - 1; }\n")
+    (project / "cuda/other.cu").write_text(
+        "constexpr int kThreads = 64;\n__device__ int plus(int x) { return x - 1; }\n"
+    )
     assert all_fingerprints(project) == before
 
 

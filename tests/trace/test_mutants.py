@@ -151,7 +151,7 @@ def test_an_input_that_the_kernel_changes_is_a_verdict():
 def test_a_launcher_that_raises_is_a_verdict():
     skip_without("triton")
     broken = Mutant(
-        "raises", "add.py", "", "", (("_add[(triton.cdiv(n, block_size),)]", "_add[(n / 0,)]"),), ("error",)
+        "raises", "add.py", "", "", (("kernel[(triton.cdiv(n, block_size),)]", "kernel[(n / 0,)]"),), ("error",)
     )
     (judgement,) = judge([broken], SUBJECTS, ["ragged"])
     assert judgement.kinds == ("error",) and "ZeroDivisionError" in judgement.verdicts["ragged"].sentence
