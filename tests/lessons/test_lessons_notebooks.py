@@ -267,3 +267,16 @@ def test_show_prints_for_the_engine_and_displays_in_jupyter(monkeypatch):
     show.show("<p>1</p>")
     show.show("<p>2</p>")
     assert displayed[0].startswith("<style>") and displayed[1:] == ["<p>1</p>", "<p>2</p>"]
+
+
+def test_no_page_is_parsed_to_find_out_that_it_is_no_notebook(monkeypatch):
+    from mkdocs.config import load_config
+
+    config = load_config(str(ROOT / "mkdocs.yml"))
+    plugin, asked = config.plugins["mkdocs-jupyter"], []
+    monkeypatch.setattr("jupytext.read", lambda path: asked.append(path) or {})
+    paths = {"docs/index.md": False, "docs/labs/3-softmax.md": False, "docs/notebooks/3-softmax.ipynb": True}
+    assert {
+        path: plugin.should_include(types.SimpleNamespace(abs_src_path=str(ROOT / path))) for path in paths
+    } == paths
+    assert asked == []
