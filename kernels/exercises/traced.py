@@ -40,7 +40,10 @@ def traced(
     before = {name: tensor.detach().clone() for name, tensor in buffers.items() if name not in outputs}
     left: dict[str, Any] = {}
     try:
-        with _after_each_kernel(lambda: left.update({name: buffers[name].detach().clone() for name in outputs})):
+        with (
+            _fresh_memory_is_nan(),
+            _after_each_kernel(lambda: left.update({name: buffers[name].detach().clone() for name in outputs})),
+        ):
             trace = trace_triton(launch, buffers)
     except Exception as error:
         if known := launch_failure(error, str(given or "")):
@@ -76,6 +79,19 @@ def read_whole(trace: TritonTrace, buffers: Sequence[str], *, given: object = ""
             sentence = f"No program reads {at}, and the result is right: it was not computed in the kernel."
             why = "the launcher computes with PyTorch what the kernel is asked to compute"
             seen.end(Failure(sentence, kind="unread", given=str(given or ""), at=at, cause=why, got="no read"))
+
+
+@contextmanager
+def _fresh_memory_is_nan():
+    """Within it what torch.empty makes is filled with NaN: what an answer reads of it unwritten is the same each time."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 @contextmanager

@@ -97,3 +97,20 @@ def test_other_errors_pass_through(error):
 def test_an_input_that_was_written_goes_before_an_output_that_was_not(tmp_path):
     found = failure(tmp_path, RIGHT.replace("tl.store(out_ptr", "tl.store(x_ptr"))
     assert found.kind == "input-changed"
+
+
+def test_what_an_answer_reads_unwritten_is_nan_and_only_while_it_runs(tmp_path):
+    path = tmp_path / "answer.py"
+    path.write_text(RIGHT)
+    spec = importlib.util.spec_from_file_location("answer", path)
+    answer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(answer)
+    x, out, seen = torch.arange(5.0), torch.full((5,), float("nan")), []
+
+    def launch():
+        seen.append(torch.empty(4096))
+        answer.double(x, out, 5)
+
+    traced(launch, {"x": x, "out": out}, outputs=["out"])
+    assert bool(seen[0].isnan().all())
+    assert not torch.are_deterministic_algorithms_enabled()
