@@ -83,7 +83,7 @@ def read_whole(trace: TritonTrace, buffers: Sequence[str], *, given: object = ""
 
 @contextmanager
 def _fresh_memory_is_nan():
-    """Within it what torch.empty makes is filled with NaN: what an answer reads of it unwritten is the same each time."""
+    """Within it what torch.empty makes is filled with NaN: what an answer reads unwritten is always the same."""
     import torch
 
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()

@@ -82,7 +82,7 @@ def _ways(paths: tuple[str, ...], wide_block: bool = True) -> list[tuple]:
 
 
 def _row_operators() -> Iterator[KernelPath]:
-    from kernels.ops import row_sum, softmax, softmax_backward
+    from kernels.ops import row_sum, softmax, softmax_backward, split_softmax
 
     def summed(tensors, choices):
         (x,) = tensors
@@ -107,6 +107,15 @@ def _row_operators() -> Iterator[KernelPath]:
         ("bfloat16", "one part ahead, few rows", (64, 270338)),
     ):
         yield from _rows("softmax", (dtype,), source, [(way, shape, {}, False)], even_rows, forward)
+
+    def in_splits(tensors, choices):
+        return split_softmax.launch_split_softmax(tensors[0], _like(tensors[0]), **choices)
+
+    ways = [("three splits", (5, 3001), {"splits": 3}, False), ("rows side by side", (40, 2051), {"splits": 2}, True)]
+    dtypes = split_softmax.OP.dtypes
+    yield from _rows(
+        "split_softmax", dtypes, "kernels.ops.split_softmax:_launch", ways, split_softmax.inputs, in_splits
+    )
 
     def backward(tensors, choices):
         return softmax_backward.launch_softmax_backward(*tensors, _like(tensors[0]), **choices)
