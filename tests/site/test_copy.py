@@ -79,6 +79,7 @@ def run(text: str, block, folder: Path) -> str:
     return "" if done.returncode == expected else f"exit status {done.returncode}\n{done.stderr[-1500:]}"
 
 
+@pytest.mark.timeout(1500)  # some hundred processes, each of which starts PyTorch
 def test_every_program_that_can_be_copied_runs(deployed, blocks, tmp_path):
     found = programs(deployed, blocks)
     # A program that is the beginning of a longer one has run when that one has; those that stop early run alone.
@@ -103,7 +104,8 @@ def test_every_block_offers_a_program(deployed, blocks):
         for match in BLOCK.finditer((deployed.files / "latest" / path / "index.html").read_text()):
             if PROGRAM.search(match[0]):
                 offered.add((path, match[1]))
-    assert sorted(set(blocks) - offered) == []
+    of_pages = {(path, name) for path, name in blocks if not path.startswith("notebooks/")}  # those are whole programs
+    assert sorted(of_pages - offered) == [] and len(of_pages) > 400
 
 
 def test_a_program_that_cannot_run_here_is_named_and_can_be_read(deployed, blocks):

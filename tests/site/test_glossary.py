@@ -45,7 +45,7 @@ class Prose(HTMLParser):
         if "kl-term" in names:
             self.linked.append(found["href"].partition("#")[2])
         if tag not in VOID:
-            hidden = tag in ("pre", "code", "figure", "svg", "math", "script", "button", "aside")
+            hidden = tag in ("pre", "code", "figure", "svg", "math", "script", "button", "aside", "nav")
             self._out.append(hidden or bool({"kl-block", "headerlink", "kl-value"} & set(names)))
         if tag in ("p", "li", "td", "dt", "h1", "h2", "h3", "summary"):
             self.said.append(" ; ")  # a phrase does not go on from one to the next
