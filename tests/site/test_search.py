@@ -15,7 +15,6 @@ EXPLAINED = {
     "bank conflict": (3, ("/essentials/2-banks/", "/lessons/glossary/", "/lessons/9-read-cuda/")),
     "_softmax_looped": (3, ("/labs/3-softmax/", "/reference/softmax-py/")),
     "trace_triton": (3, ("/reference/python/", "/authoring/adding-a-lesson/")),
-    "kernel-bench": (3, ("/reference/commands/", "/guides/benchmarking/")),
     "H200 softmax": (3, ("/reference/operators/", "/labs/3-softmax/")),
     "fraction_of_limit": (3, ("/reference/results-schema/", "/reference/python/")),
 }
