@@ -139,10 +139,8 @@ def test_a_mistake_that_only_values_show_is_found_and_its_owner_named(judgements
 
 def test_an_input_that_the_kernel_changes_is_a_verdict():
     skip_without("triton")
-    both = (
-        "total.to(out_ptr.dtype.element_ty), mask=mask)",
-        "total.to(out_ptr.dtype.element_ty), mask=mask); tl.store(x_ptr + offsets, total, mask=mask)",
-    )
+    store = "y.to(tl.float32)\n    tl.store(out_ptr + offsets, total.to(out_ptr.dtype.element_ty), mask=mask)"
+    both = (store, f"{store}; tl.store(x_ptr + offsets, total, mask=mask)")
     spoilt = Mutant("also-writes-input", "add.py", "", "", (both,), ("input-changed",))
     (judgement,) = judge([spoilt], SUBJECTS, ["ragged"])
     assert judgement.verdicts["ragged"].kind == "input-changed" and "x[0]" in judgement.verdicts["ragged"].sentence
