@@ -82,7 +82,9 @@ def sanitize(
     def functions(reference: str) -> list[str]:
         return [name.rpartition(":")[2] for name in hashes.explain([reference])]
 
-    fingerprint = lambda ref: hashes.fingerprint([ref])  # noqa: E731
+    def fingerprint(reference: str) -> str:
+        return hashes.fingerprint([reference])
+
     records, other = run(paths, places, sanitizer, limits, fingerprint, folder, say, functions)
     document = Sanitizers(
         provenance=origin,
