@@ -23,14 +23,15 @@ WAYS = {
 }
 
 
-def found(way, shape=(17, 33, 24)):
+def found(way, shape=(17, 33, 24), right=True):
     M, N, K = shape
     generator = torch.Generator().manual_seed(1)
     a = torch.randn(M, K, generator=generator).bfloat16()
     b = torch.randn(K, N, generator=generator).bfloat16()
     out = torch.full((M, N), float("nan"), dtype=torch.bfloat16)
     trace = trace_triton(lambda: launch_matmul(a, b, out, **way), {"a": a, "b": b, "out": out})
-    assert len(trace) > 0 and not np.isnan(out.float().numpy()).any()
+    assert len(trace) > 0
+    assert not (right and np.isnan(out.float().numpy()).any())
     return faults(trace, outputs=["out"])
 
 
@@ -64,5 +65,5 @@ def test_a_planted_fault_is_seen(name, tmp_path, monkeypatch):
         out = launch_matmul(a, b, torch.empty(16, 16).bfloat16(), **WAYS["slices"])
         assert not (out == 32).all()
         return
-    kinds = {fault.kind for fault in found(WAYS["slices"])}
+    kinds = {fault.kind for fault in found(WAYS["slices"], right=False)}
     assert verdict in kinds, kinds
