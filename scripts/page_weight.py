@@ -35,9 +35,9 @@ SCROLL = """async () => { for (let y = 0; y < document.body.scrollHeight; y += 8
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 
 
-def measure(browser, url: str) -> dict[str, object]:
+def measure(browser, url: str, width: int = 1280) -> dict[str, object]:
     """One page in a fresh window: bytes over the line, first contentful paint in ms, layout shift and what moved."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = browser.new_context(viewport={"width": width, "height": 800})
     try:
         page = context.new_page()
         session = context.new_cdp_session(page)
@@ -97,6 +97,7 @@ def main() -> int:
     parser.add_argument("site", type=Path, help="folder with the built site")
     parser.add_argument("--only", default="", metavar="PART", help="only pages whose address contains this")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="load each page so often (default: once)")
+    parser.add_argument("--width", type=int, default=1280, metavar="PX", help="of the window (default: 1280)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here, too")
     asked = parser.parse_args()
     names = [name for name in page_names(asked.site) if asked.only in name] if asked.site.is_dir() else []
@@ -107,7 +108,9 @@ def main() -> int:
     try:
         with hosted(asked.site) as root, chromium() as browser:
             for name in names:
-                found[name] = one = best([measure(browser, root + name) for _ in range(max(1, asked.runs))])
+                found[name] = one = best(
+                    [measure(browser, root + name, asked.width) for _ in range(max(1, asked.runs))]
+                )
                 beyond = faults(one)
                 wrong += len(beyond)
                 print(f"{one['kilobytes']:7.1f} KB {one['paint_ms'] or 0:5d} ms  shift {one['shift']:.3f}  /{name}")

@@ -1,7 +1,7 @@
 """A hook of mkdocs.yml: what readers of a screen meet by name has a name, and one of its own on the page.
 
 Figures and tables that scroll are regions, named after what they show. Two of one name on a page are told apart by a
-number. A column without a heading has no heading cell.
+number. A column without a heading has no heading cell. A table of Markdown stands in a box that scrolls.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 _REGION = re.compile(r'(<[^<>]*\brole="region"[^<>]*\baria-label=")([^"]*)(")')
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _EMPTY_HEADING = re.compile(r"<th(?P<rest>(?:\s[^<>]*)?)>\s*</th>")
 # The theme names a section's navigation after a label that is empty where the section has a page of its own.
 _SECTION = re.compile(
@@ -33,4 +34,5 @@ def on_page_content(content: str, **named) -> str:
         return f"{match[1]}{match[2]}{again}{match[3]}"
 
     content = _REGION.sub(apart, content)
+    content = _TABLE.sub(r'<div class="kl-wide">\g<0></div>', content)
     return _EMPTY_HEADING.sub(lambda match: f"<td{re.sub(r' scope=.[a-z]+.', '', match['rest'])}></td>", content)

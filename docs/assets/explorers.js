@@ -253,8 +253,18 @@
     }
   }
 
-  const start = () => document.querySelectorAll("figure.kl-fig--explore:not(.kl-explore--live)").forEach(each => new Explorer(each))
-  if (window.document$) window.document$.subscribe(start)
+  const FIGURES = "figure.kl-fig--explore:not(.kl-explore--live)"
+  function make(figure) {
+    try {
+      new Explorer(figure)
+    } catch (error) {
+      document.documentElement.classList.remove("kl-explores")
+      throw error
+    }
+  }
+  const start = () => document.querySelectorAll(FIGURES).forEach(make)
+  document.documentElement.classList.add("kl-explores") // a table that will be hidden is not shown before
+  if (window.klEach) klEach(FIGURES, make) // see early.js
   else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
   else start()
 })()

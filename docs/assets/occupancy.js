@@ -106,7 +106,7 @@
   }
 
   const start = () => document.querySelectorAll(".kl-occupancy:empty").forEach(build)
-  if (typeof document$ !== "undefined") document$.subscribe(start)
+  if (window.klEach) klEach(".kl-occupancy:empty", build) // see early.js
   else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
   else start()
   window.klOccupancy = occupancy // for the test that compares it with the Python

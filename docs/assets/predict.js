@@ -68,39 +68,44 @@
     show()
   }
 
+  const level = heading => +heading.tagName[1]
+  const ends = (at, heading) => /^H[1-6]$/.test(at.tagName) && level(at) <= level(heading)
   // What stands between a heading and the next one of its level or a higher one.
   function section(heading) {
-    const found = [], level = +heading.tagName[1]
-    for (let at = heading.nextElementSibling; at; at = at.nextElementSibling) {
-      if (/^H[1-6]$/.test(at.tagName) && +at.tagName[1] <= level) break
-      found.push(at)
-    }
+    const found = []
+    for (let at = heading.nextElementSibling; at && !ends(at, heading); at = at.nextElementSibling) found.push(at)
     return found
   }
 
-  function start() {
-    for (const heading of document.querySelectorAll("article :is(h2, h3)[id^=predict]:not([data-predict])")) {
-      heading.dataset.predict = ""
-      const inside = section(heading), questions = inside.filter(each => each.matches("details.question"))
-      questions.forEach((each, i) => question(each, `${heading.id}-${i + 1}`))
-      if (questions.length || !inside.length) continue
-      const made = field(heading.id, "Your prediction", 3), last = inside.find(each => each.matches(".kl-block, figure, details"))
-      last ? last.before(made.whole) : inside[inside.length - 1].after(made.whole)
-      const next = [...document.querySelectorAll("article .kl-block")].find(each => made.whole.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING)
-      if (!next) continue
-      const shown = element("p", { className: "kl-predict__shown" })
-      const show = () => {
-        const mine = made.box.value.trim()
-        shown.replaceChildren(element("strong", { textContent: "You predicted " }), mine)
-        mine ? next.after(shown) : shown.remove()
-      }
-      made.box.addEventListener("input", show)
-      show()
+  function make(heading) {
+    heading.dataset.predict = ""
+    const inside = section(heading), questions = inside.filter(each => each.matches("details.question"))
+    questions.forEach((each, i) => question(each, `${heading.id}-${i + 1}`))
+    if (questions.length || !inside.length) return
+    const made = field(heading.id, "Your prediction", 3), last = inside.find(each => each.matches(".kl-block, figure, details"))
+    last ? last.before(made.whole) : inside[inside.length - 1].after(made.whole)
+    const shown = element("p", { className: "kl-predict__shown" })
+    const show = () => {
+      const mine = made.box.value.trim()
+      const next = mine && [...document.querySelectorAll("article .kl-block")].find(each => made.whole.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING)
+      shown.replaceChildren(element("strong", { textContent: "You predicted " }), mine)
+      next ? next.after(shown) : shown.remove()
     }
+    made.box.addEventListener("input", show)
+    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", show) // the block is still to come
+    else show()
   }
 
   window.klPredict = { compared, numberOf } // for tests
-  if (window.document$) window.document$.subscribe(start)
+  const HEADINGS = "article :is(h2, h3)[id^=predict]:not([data-predict])"
+  const start = () => document.querySelectorAll(HEADINGS).forEach(make)
+  // What is asked under a heading is complete where the next heading, or the end of the page, has been read.
+  const complete = heading => {
+    let at = heading.nextElementSibling
+    while (at && !ends(at, heading)) at = at.nextElementSibling
+    return at !== null || document.readyState !== "loading"
+  }
+  if (window.klEach) klEach(HEADINGS, make, complete) // see early.js
   else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
   else start()
 })()

@@ -43,7 +43,7 @@ window.addEventListener("afterprint", function () {
 
 // What is wider than the page is scrolled with the keyboard, too.
 function reachable() {
-  document.querySelectorAll(".md-typeset pre > code, .md-typeset__scrollwrap, div.kl-formula").forEach(function (each) {
+  document.querySelectorAll(".md-typeset pre > code, .kl-wide, div.kl-formula").forEach(function (each) {
     if (each.scrollWidth > each.clientWidth) each.setAttribute("tabindex", "0")
   })
 }

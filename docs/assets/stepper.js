@@ -565,11 +565,19 @@
     }
   }
 
-  function start() {
-    for (const figure of document.querySelectorAll("figure.kl-fig--stepper:not(.kl-stepper--live)"))
-      if (figure.querySelector(".kl-stepper__data")) new Stepper(figure)
+  const FIGURES = "figure.kl-fig--stepper:not(.kl-stepper--live)"
+  function make(figure) {
+    if (!figure.querySelector(".kl-stepper__data")) return
+    try {
+      new Stepper(figure)
+    } catch (error) {
+      document.documentElement.classList.remove("kl-steps")
+      throw error
+    }
   }
-  if (typeof document$ !== "undefined") document$.subscribe(start) // Material: also after an instant change of page
+  const start = () => document.querySelectorAll(FIGURES).forEach(make)
+  document.documentElement.classList.add("kl-steps") // a table that will be hidden is not shown before
+  if (window.klEach) klEach(FIGURES, make) // see early.js
   else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
   else start()
 })()

@@ -128,35 +128,35 @@
     place.replaceChildren(element("p", {}, element("strong", { textContent: words })), ...(picture ? [picture] : []), table(rows, theirs, data.gpu))
   }
 
-  function start() {
-    for (const figure of document.querySelectorAll("figure.kl-fig--yours:not(.kl-yours--live)")) {
-      figure.classList.add("kl-yours--live")
-      const data = JSON.parse(figure.querySelector("[data-your-gpu]").dataset.yourGpu)
-      const input = element("input", { type: "file", id: "kl-yours", multiple: true, accept: ".json,application/json" })
-      const note = element("p", { className: "kl-yours__note" }), place = element("div", { className: "kl-yours__shown" })
-      note.setAttribute("role", "status")
-      const take = async files => {
-        note.textContent = ""
-        const taken = [], wrong = []
-        for (const file of files)
-          try { taken.push(await documentOf(file, data.schema)) } catch (error) { wrong.push(error.message) }
-        note.textContent = wrong.join(" ")
-        taken.length ? show(place, taken, data) : place.replaceChildren()
-      }
-      const drop = element("div", { className: "kl-yours__drop" }, element("label", { htmlFor: "kl-yours", textContent: "Results of your GPU: choose the files, or drop them here" }), input)
-      input.addEventListener("change", () => take(input.files))
-      for (const name of ["dragover", "dragleave", "drop"])
-        drop.addEventListener(name, event => {
-          event.preventDefault()
-          drop.classList.toggle("kl-yours__drop--over", name === "dragover")
-          if (name === "drop") take(event.dataTransfer.files)
-        })
-      figure.prepend(drop, note, place)
+  function make(figure) {
+    figure.classList.add("kl-yours--live")
+    const data = JSON.parse(figure.querySelector("[data-your-gpu]").dataset.yourGpu)
+    const input = element("input", { type: "file", id: "kl-yours", multiple: true, accept: ".json,application/json" })
+    const note = element("p", { className: "kl-yours__note" }), place = element("div", { className: "kl-yours__shown" })
+    note.setAttribute("role", "status")
+    const take = async files => {
+      note.textContent = ""
+      const taken = [], wrong = []
+      for (const file of files)
+        try { taken.push(await documentOf(file, data.schema)) } catch (error) { wrong.push(error.message) }
+      note.textContent = wrong.join(" ")
+      taken.length ? show(place, taken, data) : place.replaceChildren()
     }
+    const drop = element("div", { className: "kl-yours__drop" }, element("label", { htmlFor: "kl-yours", textContent: "Results of your GPU: choose the files, or drop them here" }), input)
+    input.addEventListener("change", () => take(input.files))
+    for (const name of ["dragover", "dragleave", "drop"])
+      drop.addEventListener(name, event => {
+        event.preventDefault()
+        drop.classList.toggle("kl-yours__drop--over", name === "dragover")
+        if (name === "drop") take(event.dataTransfer.files)
+      })
+    figure.prepend(drop, note, place)
   }
 
   window.klYours = { misfit } // for tests
-  if (window.document$) window.document$.subscribe(start)
+  const FIGURES = "figure.kl-fig--yours:not(.kl-yours--live)"
+  const start = () => document.querySelectorAll(FIGURES).forEach(make)
+  if (window.klEach) klEach(FIGURES, make) // see early.js
   else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
   else start()
 })()

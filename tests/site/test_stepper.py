@@ -6,6 +6,7 @@ import re
 from contextlib import contextmanager
 
 import pytest
+from site_host import ROOT
 from stepper_pages import SOURCE, cuda_page, cuda_trace, page_of, requests_of, triton_trace, written
 
 from kernels.figures import stepper
@@ -319,8 +320,9 @@ def test_several_steppers_do_not_disturb_each_other(look):
 
 
 def test_a_page_that_is_exchanged_without_loading_gets_its_steppers_once(look):
-    theme = "<script>const document$ = { subscribe(f) { window.again = f; f() } }</script>"
-    with look(page_of(head=theme)) as page:
+    theme = "const document$ = { subscribe(f) { window.again = f; f() } };"
+    early = (ROOT / "docs/assets/early.js").read_text()
+    with look(page_of(head=f"<script>{theme}{early}</script>")) as page:
         put = "html => document.querySelector('main').innerHTML = html"
         for _ in range(2):
             page.evaluate(put, stepper(cuda_trace()))

@@ -23,6 +23,14 @@ def test_a_column_without_a_heading_has_no_heading_cell():
     )
 
 
+def test_a_table_of_markdown_stands_in_a_box_and_one_of_a_figure_does_not():
+    text = "<table><tr><td>1</td></tr></table><p>Text</p><table>\n</table><table class='kl-table'></table>"
+    assert landmarks(text) == (
+        '<div class="kl-wide"><table><tr><td>1</td></tr></table></div><p>Text</p><div class="kl-wide"><table>\n</table>'
+        "</div><table class='kl-table'></table>"
+    )
+
+
 def test_a_formula_is_mathml_without_a_script():
     pytest.importorskip("latex2mathml")
     shown = formulas(r'<span class="arithmatex">\(\frac{a}{b} &lt; 1\)</span>')

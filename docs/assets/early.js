@@ -1,0 +1,43 @@
+// Stands in the head, so that what scripts add to a page is there before the page is painted and nothing moves.
+(() => {
+  "use strict"
+  document.documentElement.className = "js" // the theme says so only at the end of the page
+
+  const asked = []
+  const ended = node => {
+    for (let at = node; at; at = at.parentNode) if (at.nextSibling) return true
+    return document.readyState !== "loading"
+  }
+
+  // What finds its places as it grows is hidden until it is complete.
+  function grow() {
+    const last = [...document.querySelectorAll("article :is(table, .kl-block__bar)")].pop()
+    for (const node of document.querySelectorAll("[data-reading]")) if (ended(node)) node.removeAttribute("data-reading")
+    if (last && !ended(last)) last.setAttribute("data-reading", "")
+  }
+
+  function look() {
+    grow()
+    for (const { selector, make, complete, made } of asked)
+      for (const node of document.querySelectorAll(selector))
+        if (!made.has(node) && complete(node)) {
+          made.add(node)
+          try { make(node) } catch (error) { reportError(error) } // the others are still made
+        }
+  }
+
+  // Calls `make` once for every element, in their order, as soon as the element has been read to its end, or is
+  // `complete` in another sense.
+  window.klEach = (selector, make, complete = ended) => {
+    asked.push({ selector, make, complete, made: new WeakSet() })
+    look()
+  }
+
+  const reading = new MutationObserver(look)
+  reading.observe(document, { childList: true, subtree: true })
+  document.addEventListener("DOMContentLoaded", () => {
+    reading.disconnect()
+    look()
+    if (typeof document$ !== "undefined") document$.subscribe(look) // the theme can exchange a page without loading it
+  })
+})()
