@@ -13,7 +13,9 @@ import torch
 from kernels.bench.sanitizer import plants
 from kernels.bench.sanitizer.worker import Launches, Planted, symbol
 
-PTX = """.visible .entry _rows(.param .u64 _rows_param_0) {
+PTX = """.extern .shared .align 16 .b8 global_smem[];
+.visible .entry _rows(.param .u64 _rows_param_0) {
+mov.b32 %r2, global_smem;
 ld.global.b32 %r1, [%rd1];
 st.shared.b32 [%r2], %r1;
 bar.sync \t0;
@@ -87,13 +89,22 @@ def test_what_a_kernel_has_is_read_from_its_ptx():
 
 
 def test_barriers_are_taken_out_or_left_out_by_one_thread():
-    assert "bar.sync" not in plants.planted_ptx("racecheck", PTX.replace("bar.sync 1, 128;", ""))
     assert "bar.sync" not in plants.planted_ptx("racecheck", PTX)
     shares = PTX.replace("ld.global.b32 %r1, [%rd1];", "atom.global.gpu.relaxed.add.u32 %r1, [%rd1], 1;")
-    open_ended = plants.planted_ptx("racecheck", shares)  # the barrier behind the number that all threads get stays
-    assert "bar.sync 1, 128;" not in open_ended and open_ended.count("bar.sync") == 1
+    kept = plants.planted_ptx("racecheck", shares)  # barriers behind a number that all threads get stay
+    assert kept.count("bar.sync") == PTX.count("bar.sync") == 2
     broken = plants.planted_ptx("synccheck", PTX)
     assert broken.count("@%plant_p bar.sync") == 1 and broken.count("bar.sync") == 2
+
+
+def test_all_threads_write_one_word_before_anything_else():
+    planted = plants.all_threads_write_one_word(PTX)
+    assert planted.count("st.volatile.shared.b32 [%plant_a], %plant_t") == 1
+    assert planted.index("st.volatile") < planted.index("ld.global")
+    added = planted[planted.index("\n{ .reg .b32 %plant_a") : planted.index("%plant_t; }\n") + 12]
+    assert planted.replace(added, "") == PTX
+    with pytest.raises(ValueError, match="no shared memory named global_smem"):
+        plants.all_threads_write_one_word(PTX.replace("global_smem", "elsewhere"))
 
 
 def test_an_entry_is_renamed_wherever_it_stands():

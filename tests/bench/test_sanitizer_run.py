@@ -12,7 +12,7 @@ from kernels.bench.sanitizer.paths import KernelPath
 from kernels.bench.sanitizer.plants import TOOLS
 from kernels.bench.sanitizer.record import UNREPORTED
 from kernels.bench.sanitizer.reports import is_finding, read_log
-from kernels.bench.sanitizer.run import NO_TIME, Attempt, Limits, run, settle, tool_command
+from kernels.bench.sanitizer.run import NO_TIME, Attempt, Limits, _lane, _shards, run, settle, tool_command
 
 STAND_INS = Path(__file__).with_name("sanitizer_stand_ins.py")
 PATHS = [
@@ -167,3 +167,27 @@ def test_a_report_of_a_function_within_a_kernel_is_the_kernels_unless_two_plante
     assert settled((0, "softmax"), (1, "scale")) == ([True, False], 0)
     assert settled((0, "softmax"), (2, "rmsnorm")) == ([False, False], 1)
     assert settled((0, None), (2, None)) == ([True, True], 0)  # nothing was planted: neither is clean
+
+
+def test_kernels_that_share_a_function_are_dealt_to_different_hands():
+    functions = {"a": ["a", "shared"], "c": ["c"], "b": ["b", "shared"], "d": ["d"]}
+    tasks = [(place, kernel) for place, kernel in enumerate(functions)]
+    hands = _shards(tasks, 2, 0, lambda task: functions[task[1]])
+    assert sorted(task for hand in hands for task in hand) == tasks
+    assert not any({(0, "a"), (2, "b")} <= set(hand) for hand in hands)
+    unplanted = [(place, None) for place in range(4)]  # nothing has to be told apart: dealt out evenly
+    assert [len(hand) for hand in _shards(unplanted, 2, 3, lambda task: ["shared"])] == [2, 2]
+
+
+def test_only_silence_makes_the_next_process_less_patient(monkeypatch, tmp_path):
+    seen = []
+
+    def made(tool, phase, tasks, folder, sanitizer, limits, until):
+        folder.mkdir(parents=True)
+        seen.append(limits.stall)
+        return Attempt(current=tasks[0], silent=len(seen) == 2)
+
+    monkeypatch.setattr("kernels.bench.sanitizer.run.attempt", made)
+    tasks = [(place, "_rows") for place in range(3)]
+    _lane("memcheck", "plant", tasks, tmp_path, "tool", Limits(stall=30.0), time.monotonic() + 20, lambda task: ["x"])
+    assert seen == [30.0, 30.0, 15.0]

@@ -15,7 +15,7 @@ PTX_TOOLS = ("racecheck", "synccheck")  # whose plant is in the compiled kernel
 
 _BARRIER = re.compile(r"\bbar(?:rier)?(?:\.cta)?\.sync(?:\.aligned)?\s+\d+(?:\s*,\s*\d+)?\s*;")
 _ANY_BARRIER = re.compile(r"\b(?:bar|barrier|mbarrier)\.")
-_ATOMIC = re.compile(r"\batom\.")
+_ATOMIC = re.compile(r"\batom\.(?!shared)")
 _LOAD = re.compile(r"\b(?:ld\.global|ld\.volatile\.global|cp\.async|atom\.|ld\.acquire)")
 
 
@@ -83,12 +83,29 @@ def renamed(ptx: str, name: str, new: str) -> str:
 def without_barriers(ptx: str) -> str:
     """The PTX without the barriers of its block: what they kept in order is a race.
 
-    The first of several stays where an atomic stands before it: it brings all threads the number of the part that they
-    own, without which the kernel would end the process by an address, before anything is reported.
+    A kernel with a global atomic keeps them: there they may bring all threads the number of the part that they own,
+    without which the kernel would end the process by an address, or wait for ever, before anything is reported.
     """
-    found = list(_BARRIER.finditer(ptx))
-    kept = found[0].end() if len(found) > 1 and _ATOMIC.search(ptx, 0, found[0].start()) else 0
-    return ptx[:kept] + _BARRIER.sub("", ptx[kept:])
+    return ptx if _ATOMIC.search(ptx) else _BARRIER.sub("", ptx)
+
+
+def all_threads_write_one_word(ptx: str) -> str:
+    """The PTX in which every thread begins by writing its own number to the first word of shared memory.
+
+    Nothing has been put there yet, so the kernel computes what it did; threads of two warps that write to one place
+    with no barrier between them are a race all the same.
+
+    Raises:
+        ValueError: the kernel has no shared memory of Triton's.
+    """
+    if "global_smem" not in ptx:
+        raise ValueError("The PTX has no shared memory named global_smem.")
+    write = (
+        "\n{ .reg .b32 %plant_a, %plant_t; mov.u32 %plant_t, %tid.x; mov.u32 %plant_a, global_smem; "
+        "st.volatile.shared.b32 [%plant_a], %plant_t; }\n"
+    )
+    body = re.compile(r"(\.entry\b[^{]*\{)")
+    return body.sub(lambda match: match.group(1) + write, ptx, count=1)
 
 
 def one_thread_leaves_out_a_barrier(ptx: str) -> str:
@@ -106,11 +123,15 @@ def one_thread_leaves_out_a_barrier(ptx: str) -> str:
 
 def planted_ptx(tool: str, ptx: str) -> str:
     """The PTX with the tool's fault in it. Only for PTX_TOOLS, and where `nothing_to_see` is None."""
-    return without_barriers(ptx) if tool == "racecheck" else one_thread_leaves_out_a_barrier(ptx)
+    if tool == "racecheck":
+        return all_threads_write_one_word(without_barriers(ptx))
+    return one_thread_leaves_out_a_barrier(ptx)
 
 
+# In the place of each barrier a word that all threads write: the tool does not look at atomics, and a kernel may have
+# nothing else between its barriers.
 CUDA_REPLACE = {
-    "racecheck": {"__syncthreads();": ""},
+    "racecheck": {"__syncthreads();": "{ __shared__ volatile int planted; planted = threadIdx.x; }"},
     "synccheck": {"__syncthreads();": "if (threadIdx.x + blockIdx.x != 0) { __syncthreads(); }"},
 }
 

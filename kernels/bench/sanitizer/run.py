@@ -61,6 +61,7 @@ class Attempt:
     done: dict[Task, dict[str, Any]] = field(default_factory=dict)
     current: Task | None = None
     ended: bool = False
+    silent: bool = False
     why: str = "Its process ended there."
     log: Log = field(default_factory=Log)
 
@@ -131,7 +132,7 @@ def attempt(
             if now > until:
                 made.why, made.current = NO_TIME, None
             elif now - news > (limits.stall if read > 1 else limits.start):
-                made.why = f"It said nothing for {now - news:.0f} s, and was stopped."
+                made.why, made.silent = f"It said nothing for {now - news:.0f} s, and was stopped.", True
             else:
                 time.sleep(0.05)
                 continue
@@ -176,7 +177,7 @@ def _lane(tool, phase, tasks, folder, sanitizer, limits, until, symbols):
         made = attempt(tool, phase, pending, folder / str(number), sanitizer, limits, until)
         settled, again, other = settle(tool if sanitizer else None, made, pending, symbols)
         known |= settled
-        if made.current is not None:  # others of the kind may hang too: less time is lost on each
+        if made.silent and made.current is not None:  # others of the kind may hang too: less time is lost on each
             limits = dataclasses.replace(limits, stall=max(limits.stall / 2, min(limits.stall, 6.0)))
         unattributed, number = unattributed + other, number + 1
         if again == pending:  # nothing came of it: once more would be the same
@@ -189,9 +190,22 @@ def _lane(tool, phase, tasks, folder, sanitizer, limits, until, symbols):
     return known | {task: Outcome(reason=NO_TIME) for task in pending if task not in known}, unattributed
 
 
-def _shards(tasks: Sequence[Task], count: int, turn: int) -> list[list[Task]]:
-    """The tasks dealt out, each hand begun elsewhere, so that the tools do not all compile the same kernel at once."""
-    hands = [list(tasks[i::count]) for i in range(count)]
+def _shards(
+    tasks: Sequence[Task], count: int, turn: int, symbols: Callable[[Task], list[str]] = lambda _: []
+) -> list[list[Task]]:
+    """The tasks dealt out, each hand begun elsewhere, so that the tools do not all compile the same kernel at once.
+
+    Two planted kernels that share a function do not come into one hand if there is another: a report that names the
+    function could not be told to be about the one or the other.
+    """
+    hands: list[list[Task]] = [[] for _ in range(count)]
+    named: list[set[str]] = [set() for _ in range(count)]
+    for task in tasks:
+        names = set() if task[1] is None else set(symbols(task))
+        shortest = sorted(range(count), key=lambda i: len(hands[i]))
+        at = next((i for i in shortest if not names & named[i]), shortest[0])
+        hands[at].append(task)
+        named[at] |= names
     return [hand[(len(hand) * turn) // 8 :] + hand[: (len(hand) * turn) // 8] for hand in hands if hand]
 
 
@@ -216,7 +230,7 @@ def run(
         def go(tool, phase, tasks, count, turn, watched, symbols, limits=limits):
             return [
                 pool.submit(_lane, tool, phase, hand, folder / f"{tool}-{phase}-{i}", watched, limits, until, symbols)
-                for i, hand in enumerate(_shards(tasks, count, turn))
+                for i, hand in enumerate(_shards(tasks, count, turn, symbols))
             ]
 
         def collect(lanes):
