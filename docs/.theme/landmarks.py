@@ -1,7 +1,8 @@
 """A hook of mkdocs.yml: what readers of a screen meet by name has a name, and one of its own on the page.
 
 Figures and tables that scroll are regions, named after what they show. Two of one name on a page are told apart by a
-number. A column without a heading has no heading cell. A table of Markdown stands in a box that scrolls.
+number. A column without a heading has no heading cell. A table of Markdown stands in a box that scrolls. A figure
+that is drawn twice has two names. An input of a tab is written as HTML writes it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections import Counter
 
 _REGION = re.compile(r'(<[^<>]*\brole="region"[^<>]*\baria-label=")([^"]*)(")')
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_DRAWN = re.compile(r'<svg class="kl-svg"[^<>]* aria-labelledby="(?P<name>kl-[\w-]+)-t".*?</svg>', re.DOTALL)
+_SLASH = re.compile(r"(<input\b[^<>]*?) ?/>")
 _EMPTY_HEADING = re.compile(r"<th(?P<rest>(?:\s[^<>]*)?)>\s*</th>")
 # The theme names a section's navigation after a label that is empty where the section has a page of its own.
 _SECTION = re.compile(
@@ -20,12 +23,12 @@ _SECTION = re.compile(
 
 
 def on_post_page(output: str, **named) -> str:
-    """The page with the navigation of every section named after its title."""
-    return _SECTION.sub(r'\1aria-label="\4"\3\4', output)
+    """The page with the navigation of every section named after its title, and without attributes that say nothing."""
+    return _SECTION.sub(r'\1aria-label="\4"\3\4', output).replace(' tabindex=""', "")
 
 
 def on_page_content(content: str, **named) -> str:
-    """The page with its regions named apart and without empty heading cells."""
+    """The page with its regions and its drawings named apart and without empty heading cells."""
     seen: Counter[str] = Counter()
 
     def apart(match: re.Match) -> str:
@@ -33,6 +36,12 @@ def on_page_content(content: str, **named) -> str:
         again = f", {seen[match[2]]}" if seen[match[2]] > 1 else ""
         return f"{match[1]}{match[2]}{again}{match[3]}"
 
+    def renamed(match: re.Match) -> str:
+        seen[match["name"]] += 1
+        times = seen[match["name"]]
+        return match[0] if times == 1 else match[0].replace(match["name"], f"{match['name']}-{times}")
+
     content = _REGION.sub(apart, content)
+    content = _SLASH.sub(r"\1>", _DRAWN.sub(renamed, content))
     content = _TABLE.sub(r'<div class="kl-wide">\g<0></div>', content)
     return _EMPTY_HEADING.sub(lambda match: f"<td{re.sub(r' scope=.[a-z]+.', '', match['rest'])}></td>", content)

@@ -13,7 +13,8 @@ _CODE = re.compile(r"`([^`]+)`")
 def command_reference(name: str, command) -> str:
     """A command with its arguments and options, then its commands; `command` is a click command or group.
 
-    Every command is a heading of level 3 with the anchor `NAME-COMMAND`.
+    Every command below a group is a heading of level 3 with the anchor `NAME-COMMAND`. A command that stands alone has
+    the heading that the page gives it.
     """
     parts = [] if hasattr(command, "commands") else [_command(name, command)]
     for below, each in sorted(getattr(command, "commands", {}).items()):
@@ -24,7 +25,7 @@ def command_reference(name: str, command) -> str:
 def _command(name: str, command) -> str:
     anchor = name.replace(" ", "-")
     paragraphs = re.split(r"\n\s*\n", (command.help or "").strip())
-    lines = [f'<h3 id="{escape(anchor)}"><code>{escape(name)}</code></h3>']
+    lines = [f'<h3 id="{escape(anchor)}"><code>{escape(name)}</code></h3>'] if " " in name else []
     lines += [f"<p>{_words(paragraph)}</p>" for paragraph in paragraphs if paragraph]
     rows = []
     for one in command.params:

@@ -26,7 +26,7 @@ def test_every_command_and_option_is_there():
             if one.name != "help" and not one.hidden:
                 assert (one.opts[0] if one.param_type_name == "option" else one.name.upper()) in html, (name, one.name)
     html = command_reference("kernel-bench", typer.main.get_command(bench))
-    assert "--variant &lt;" in html and html.count("<h3") == 1
+    assert "--variant &lt;" in html and "<h3" not in html  # its heading is the page's
 
 
 def test_every_field_of_the_schema_is_there_and_links_lead_somewhere():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 
 import pytest
 from site_host import ROOT
+
+from kernels.figures.html import svg
 
 landmarks = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_page_content"]
 formulas = runpy.run_path(str(ROOT / "docs/.theme/formulas.py"))["on_page_content"]
@@ -21,6 +24,13 @@ def test_a_column_without_a_heading_has_no_heading_cell():
     assert landmarks('<th scope="col"></th><th class="kl-num" scope="col"> </th><th>n</th>') == (
         '<td></td><td class="kl-num"></td><th>n</th>'
     )
+
+
+def test_a_figure_that_is_drawn_twice_has_two_names():
+    drawn = svg("bars", "A title", "A description", 10, 10, ['<path d="M0 0h9"/>'])
+    found = re.findall(r' (?:id|aria-[a-z]+by)="([^"]+)"', landmarks(drawn + drawn))
+    assert len(found) == 8 and len(set(found)) == 4
+    assert found[:2] == found[2:4] and found[4:6] == found[6:]
 
 
 def test_a_table_of_markdown_stands_in_a_box_and_one_of_a_figure_does_not():
