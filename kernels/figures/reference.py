@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from kernels.figures.html import Markup, data_table, escape
+
+REFERENCE = '<div class="kl-reference">'
+"""How the HTML of a reference begins; it is text to read and to search, not a drawing."""
 
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -16,17 +19,24 @@ def command_reference(name: str, command) -> str:
     Every command below a group is a heading of level 3 with the anchor `NAME-COMMAND`. A command that stands alone has
     the heading that the page gives it.
     """
-    parts = [] if hasattr(command, "commands") else [_command(name, command)]
-    for below, each in sorted(getattr(command, "commands", {}).items()):
-        parts.append(command_reference(f"{name} {below}", each))
-    return "\n".join(parts)
+    parts = [REFERENCE]
+    if not hasattr(command, "commands"):
+        parts += _command(name, command)
+    return "\n".join([*parts, *_below(name, command), "</div>"])
 
 
-def _command(name: str, command) -> str:
-    anchor = name.replace(" ", "-")
+def _below(name: str, group) -> Iterator[str]:
+    for word, each in sorted(getattr(group, "commands", {}).items()):
+        full = f"{name} {word}"
+        if not hasattr(each, "commands"):
+            yield f'<h3 id="{escape(full.replace(" ", "-"))}"><code>{escape(full)}</code></h3>'
+            yield from _command(full, each)
+        yield from _below(full, each)
+
+
+def _command(name: str, command) -> list[str]:
     paragraphs = re.split(r"\n\s*\n", (command.help or "").strip())
-    lines = [f'<h3 id="{escape(anchor)}"><code>{escape(name)}</code></h3>'] if " " in name else []
-    lines += [f"<p>{_words(paragraph)}</p>" for paragraph in paragraphs if paragraph]
+    lines = [f"<p>{_words(paragraph)}</p>" for paragraph in paragraphs if paragraph]
     rows = []
     for one in command.params:
         if getattr(one, "hidden", False) or one.name == "help":
@@ -41,7 +51,7 @@ def _command(name: str, command) -> str:
         lines.append(
             data_table(("argument or option", "meaning", "when left out"), rows, f"Options of {name}", numeric=())
         )
-    return "\n".join(lines)
+    return lines
 
 
 def _words(text: str) -> str:
@@ -55,7 +65,7 @@ def schema_reference(schema: Mapping[str, object]) -> str:
     """
     named = schema["$defs"]
     first = str(schema.get("$ref", "")).rpartition("/")[2]
-    parts = []
+    parts = [REFERENCE]
     for name in sorted(named, key=lambda each: (each != first, each)):
         one = named[name]
         if "properties" not in one:
@@ -68,7 +78,7 @@ def schema_reference(schema: Mapping[str, object]) -> str:
             for field, rule in one["properties"].items()
         ]
         parts.append(data_table(("field", "holds", "must be there"), rows, f"Fields of {name}", numeric=()))
-    return "\n".join(parts)
+    return "\n".join([*parts, "</div>"])
 
 
 def type_words(rule: Mapping[str, object]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
+from kernels.figures.reference import REFERENCE
 from kernels.lessons.model import Block, Fault, Outcome, PageOutcome
 from kernels.lessons.program import program_of
 from kernels.lessons.store import RunStore, text_digest
@@ -73,8 +74,9 @@ class PageRenderer:
             self._changed = True
         self.rendered.add(block.id)
         outcome = self.outcome.outcomes[block.id]
-        long = outcome.output.text.count("\n") > 40 or block.html
-        search = " data-search-exclude" if long else ""
+        text = outcome.output.text
+        drawn = block.html and REFERENCE not in text  # figures and numbers; a reference is text
+        search = " data-search-exclude" if drawn or (text.count("\n") > 40 and not block.html) else ""
         return (
             f'<div class="kl-block no-copy kl-block--{outcome.status}" id="block-{escape(block.id)}" '
             f'data-evidence="{block.evidence}"{search}>{html}{self._errors(outcome.faults)}{self._bar(outcome)}</div>'
@@ -145,7 +147,7 @@ class PageRenderer:
         )
         if any(fault.kind == "failed" for fault in outcome.faults):
             button = scratch = ""
-        return f'<div class="kl-block__bar">{"".join(words)}{scratch}{button}</div>'
+        return f'<div class="kl-block__bar" data-search-exclude>{"".join(words)}{scratch}{button}</div>'
 
     def _errors(self, faults: list[Fault]) -> str:
         parts = []

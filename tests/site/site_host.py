@@ -24,12 +24,23 @@ def nav_pages() -> list[str]:
     return [re.sub(r"(^|/)index$", r"\1", name) + ("" if name.endswith("index") else "/") for name in names]
 
 
+def ask(page, words: str) -> None:
+    """Type `words` into the search of an open page, in the place of what stands there."""
+    field = page.locator(".md-search__input")
+    if not field.is_visible() or not field.evaluate("field => field === document.activeElement"):
+        page.keyboard.press("/")
+    field.fill("")
+    field.press("Backspace")  # the theme listens for keys
+    page.wait_for_function("document.querySelectorAll('.md-search-result__item').length === 0")
+    field.fill(words[:-1])
+    field.press_sequentially(words[-1])  # one key, one answer
+
+
 def results(page, words: str) -> list[str]:
     """Addresses that the search of an open page answers with, best first."""
-    page.keyboard.press("/")
-    page.locator(".md-search__input").press_sequentially(words)  # the theme listens for keys
-    page.locator(".md-search-result__item").first.wait_for(timeout=10_000)
-    links = page.locator(".md-search-result__item > a.md-search-result__link")
+    ask(page, words)
+    page.locator(".md-search-result__item").first.wait_for(timeout=20_000)
+    links = page.locator(".md-search-result__item a.md-search-result__link")
     return links.evaluate_all("all => all.map(a => a.href)")
 
 
