@@ -21,6 +21,15 @@ _EVIDENCE = {
 }
 
 
+def _printed(block: Block, outcome: Outcome) -> str:
+    """Classes of a block that printed text: `kl-block--says` where it is sentences, which may be broken anywhere."""
+    text = outcome.output.text.rstrip()
+    if block.html or not text:
+        return ""
+    columns = any("  " in line.strip() or line[:1] == " " for line in text.splitlines())
+    return " kl-block--text" if columns else " kl-block--text kl-block--says"
+
+
 class PageRenderer:
     """Serves the fences while one page is converted (see `fence.Renderer`)."""
 
@@ -77,8 +86,9 @@ class PageRenderer:
         text = outcome.output.text
         drawn = block.html and REFERENCE not in text  # figures and numbers; a reference is text
         search = " data-search-exclude" if drawn or (text.count("\n") > 40 and not block.html) else ""
+        classes = f"kl-block no-copy kl-block--{outcome.status}{_printed(block, outcome)}"
         return (
-            f'<div class="kl-block no-copy kl-block--{outcome.status}" id="block-{escape(block.id)}" '
+            f'<div class="{classes}" id="block-{escape(block.id)}" '
             f'data-evidence="{block.evidence}"{search}>{html}{self._errors(outcome.faults)}{self._bar(outcome)}</div>'
         )
 

@@ -1,5 +1,6 @@
 """What a block writes, by whatever means, is on the page as it was printed."""
 
+import re
 from html import unescape
 
 import pytest
@@ -37,6 +38,8 @@ sys.stderr.write("\\r\\x1b[Kdone\\n")""",
     "html": 'print("<em>bold</em>\\r\\n<i>x\\0</i>")',
     "tabs": 'print("a\\tb")\nprint("  indented")\nprint()\nprint("after an empty line")',
     "nothing": "x = 1",
+    "sentence": 'print("This was not measured.\\nThat was.")',
+    "columns": 'print("a sentence, and then\\nrow  1")',
     "bad-bytes": 'import os\nos.write(1, b"\\xff\\xfe ok\\n")',
     "colour-off": 'import os\nprint(os.environ["NO_COLOR"], os.environ["COLUMNS"], os.environ["TZ"])',
 }
@@ -135,3 +138,13 @@ def test_nothing_printed_shows_no_empty_box(site):
 def test_it_all_verifies_again(site):
     done = site.lessons("verify")
     assert done.status == 0, done.text
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [("sentence", " kl-block--text kl-block--says"), ("columns", " kl-block--text"), ("html", ""), ("nothing", "")],
+)
+def test_what_may_be_broken_into_lines_is_told_from_columns(site, name, classes):
+    """A narrow page breaks sentences, and scrolls what stands in columns."""
+    shown = re.search(r'<div class="kl-block no-copy kl-block--[a-z]+([^"]*)"', site.html(name))
+    assert shown[1] == classes
