@@ -12,8 +12,9 @@
     } catch {
       if (value === undefined) return memory[key] || ""
       memory[key] = value
+      return false
     }
-    return value
+    return true
   }
 
   function element(name, properties, ...children) {
@@ -39,14 +40,21 @@
     return `${times.toLocaleString("en", { maximumSignificantDigits: 2 })} times too ${Math.abs(a) > Math.abs(b) ? "much" : "little"}.`
   }
 
-  const place = id => `kl-predict:${new URL(".", location.href).pathname.split("/").slice(-3).join("/")}#${id}`
+  // The page without its version, `labs/3-softmax/`, from a server and from disk (`labs/3-softmax.html`) alike.
+  const page = location.pathname.replace(/index\.html$/, "").replace(/\.html$/, "/").split("/").slice(-3).join("/")
+  const place = id => `kl-predict:${page}#${id}`
 
   function field(id, label, rows) {
     const key = place(id), box = element("textarea", { id: `kl-predict-${id}`, rows, value: kept(key), autocomplete: "off", spellcheck: false })
     const note = element("p", { className: "kl-predict__note", role: "status" })
     box.addEventListener("input", () => {
-      kept(key, box.value.trim())
-      note.textContent = box.value.trim() ? "Kept in this browser." : ""
+      const stays = kept(key, box.value.trim())
+      note.textContent = !box.value.trim() ? "" : stays ? "Kept in this browser." : "This browser keeps nothing, so it lasts until you leave the page."
+    })
+    window.addEventListener("storage", event => { // written in another tab
+      if (event.key !== key || box === document.activeElement) return
+      box.value = event.newValue || ""
+      box.dispatchEvent(new CustomEvent("kl-written"))
     })
     return { box, note, whole: element("div", { className: "kl-predict" }, element("label", { htmlFor: box.id, textContent: label }), box, note) }
   }
@@ -64,7 +72,7 @@
       details.querySelector("summary").after(shown)
     }
     details.addEventListener("toggle", show)
-    made.box.addEventListener("input", show)
+    for (const name of ["input", "kl-written"]) made.box.addEventListener(name, show)
     show()
   }
 
@@ -91,7 +99,7 @@
       shown.replaceChildren(element("strong", { textContent: "You predicted " }), mine)
       next ? next.after(shown) : shown.remove()
     }
-    made.box.addEventListener("input", show)
+    for (const name of ["input", "kl-written"]) made.box.addEventListener(name, show)
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", show) // the block is still to come
     else show()
   }

@@ -14,10 +14,10 @@
 
   // ---- the part of JSON Schema that the published schema uses ----
   const TYPES = {
-    string: v => typeof v === "string", number: v => typeof v === "number", integer: v => Number.isInteger(v), boolean: v => typeof v === "boolean",
+    string: v => typeof v === "string", number: v => Number.isFinite(v), integer: v => Number.isInteger(v), boolean: v => typeof v === "boolean",
     null: v => v === null, array: v => Array.isArray(v), object: v => typeof v === "object" && v !== null && !Array.isArray(v),
   }
-  const shown = v => v === undefined ? "nothing" : JSON.stringify(v).slice(0, 40)
+  const shown = v => v === undefined ? "nothing" : v === Infinity || v === -Infinity ? "a number that is too large" : JSON.stringify(v).slice(0, 40)
 
   // The first place where a value does not fit, as a sentence; null where it fits.
   function misfit(value, schema, root, at = "") {
@@ -36,9 +36,9 @@
         if (found) return found
       }
     if (TYPES.object(value) && (schema.properties || schema.required || "additionalProperties" in schema)) {
-      for (const name of schema.required || []) if (!(name in value)) return `${place} has no ${shown(name)}`
+      for (const name of schema.required || []) if (!Object.hasOwn(value, name)) return `${place} has no ${shown(name)}`
       for (const [name, inner] of Object.entries(value)) {
-        const known = schema.properties?.[name], where = at ? `${at}.${name}` : name
+        const known = Object.hasOwn(schema.properties || {}, name) && schema.properties[name], where = at ? `${at}.${name}` : name
         if (!known && schema.additionalProperties === false) return `${place} has ${shown(name)}, which no results file has`
         const rule = known || (typeof schema.additionalProperties === "object" ? schema.additionalProperties : null)
         const found = rule && misfit(inner, rule, root, where)
@@ -51,9 +51,15 @@
   // A file's document, or an Error whose message is a sentence.
   async function documentOf(file, schema) {
     if (file.size > MOST_BYTES) throw new Error(`${file.name} has ${Math.round(file.size / 1e6)} MB; a results file has less than ${MOST_BYTES / 1e6}.`)
-    let value
+    let value, text
     try {
-      value = JSON.parse(await file.text())
+      text = await file.text()
+    } catch {
+      throw new Error(`${file.name} cannot be read; a folder cannot be dropped, its files can.`)
+    }
+    if (!text.trim()) throw new Error(`${file.name} is empty. Drop the file that kernel-bench wrote, results/local/add.json say.`)
+    try {
+      value = JSON.parse(text)
     } catch (error) {
       throw new Error(`${file.name} is no JSON: ${error.message}. Drop the file that kernel-bench wrote, results/local/add.json say.`)
     }
@@ -71,7 +77,7 @@
     let others = 0
     for (const each of documents)
       for (const record of each.cases) {
-        if (!record.ours || record.status !== "ok" || !record.median_us) continue
+        if (!record.ours || record.status !== "ok" || !(record.median_us > 0)) continue
         if (!known.has(key(record))) others++
         else if (!(best.get(key(record))?.median_us <= record.median_us)) best.set(key(record), record)
       }
@@ -134,18 +140,22 @@
     const input = element("input", { type: "file", id: "kl-yours", multiple: true, accept: ".json,application/json" })
     const note = element("p", { className: "kl-yours__note" }), place = element("div", { className: "kl-yours__shown" })
     note.setAttribute("role", "status")
+    let turn = 0
     const take = async files => {
-      note.textContent = ""
-      const taken = [], wrong = []
+      const mine = ++turn, taken = [], wrong = []
+      if (!files.length) wrong.push("Nothing that was dropped is a file. Drop the JSON files that kernel-bench wrote.")
       for (const file of files)
         try { taken.push(await documentOf(file, data.schema)) } catch (error) { wrong.push(error.message) }
+      if (mine !== turn) return // other files were dropped in the meantime
       note.textContent = wrong.join(" ")
       taken.length ? show(place, taken, data) : place.replaceChildren()
     }
     const drop = element("div", { className: "kl-yours__drop" }, element("label", { htmlFor: "kl-yours", textContent: "Results of your GPU: choose the files, or drop them here" }), input)
-    input.addEventListener("change", () => take(input.files))
+    input.addEventListener("change", () => input.files.length && take(input.files))
+    // Anywhere on the page: a file that misses the field would take the page's place in the browser.
     for (const name of ["dragover", "dragleave", "drop"])
-      drop.addEventListener(name, event => {
+      document.addEventListener(name, event => {
+        if (!drop.isConnected) return
         event.preventDefault()
         drop.classList.toggle("kl-yours__drop--over", name === "dragover")
         if (name === "drop") take(event.dataTransfer.files)

@@ -79,6 +79,31 @@ def test_a_browser_that_keeps_nothing_is_no_hindrance(opened):
     assert "it is 2. Exactly." in page.locator(".kl-predict__shown").inner_text()
 
 
+def test_where_nothing_can_be_kept_the_page_says_so(opened):
+    page = opened("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }")
+    page.locator("textarea").first.fill("2")
+    assert "lasts until you leave the page" in page.locator(".kl-predict__note").first.inner_text()
+
+
+def test_another_tab_shows_what_was_written_in_this_one(opened):
+    one, two = opened(), opened()
+    one.locator("textarea").first.fill("3")
+    two.wait_for_function("document.querySelector('textarea').value === '3'", timeout=10_000)
+
+
+def test_pages_of_the_bundle_do_not_share_their_predictions(opened, tmp_path):
+    """From disk, the pages of a folder differ in their file's name alone."""
+    page = opened()
+    for name in ("other", "third"):
+        (tmp_path / f"{name}.html").write_text((tmp_path / "index.html").read_text())
+    page.goto((tmp_path / "other.html").as_uri())
+    page.locator("textarea").first.fill("mine")
+    page.goto((tmp_path / "third.html").as_uri())
+    assert page.locator("textarea").first.input_value() == ""
+    page.goto((tmp_path / "other.html").as_uri())
+    assert page.locator("textarea").first.input_value() == "mine"
+
+
 @pytest.mark.parametrize(
     ("mine", "truth", "said"),
     [

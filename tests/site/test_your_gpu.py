@@ -67,7 +67,27 @@ def test_a_file_is_drawn_over_ours(page):
     assert page.locator(".kl-yours__note").inner_text() == ""
 
 
+def changed(path: tuple, value: object) -> dict[str, object]:
+    """Our file with one other value in it."""
+    document = slower(1)
+    at = document
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    return document
+
+
 WRONG = {
+    "nothing": ("", "mine.json is empty"),
+    "blanks": (" \n", "mine.json is empty"),
+    "bytes": ("\0\1PK\3\4", "mine.json is no JSON"),
+    "NaN": (json.dumps(changed(("cases", 0, "median_us"), float("nan"))), "mine.json is no JSON"),
+    "Infinity": (
+        json.dumps(changed(("cases", 0, "median_us"), -7)).replace('"median_us": -7,', '"median_us": 1e999,'),
+        "cases[0].median_us is a number that is too large, and should be of the type number",
+    ),
+    "a name that every object has": (slower(1) | {"constructor": 1}, 'has "constructor", which no results file has'),
+    "too large": (" " * 21_000_000, "mine.json has 21 MB; a results file has less than 20."),
     "no JSON": ("<html>", "mine.json is no JSON"),
     "another JSON": ({"name": "package"}, 'the whole file has no "provenance"'),
     "a later schema": (slower(1) | {"schema_version": 99}, "has the schema version 99, and this page reads"),
@@ -86,6 +106,41 @@ def test_a_wrong_file_gets_a_sentence(page, name):
     give(page, ("mine.json", value))
     assert said in page.locator(".kl-yours__note").inner_text()
     assert page.locator(".kl-yours__shown").inner_text() == ""
+
+
+def test_names_in_a_file_are_shown_as_text(page):
+    name = "<img src=x onerror=alert(1)>"
+    give(page, ("mine.json", changed(("provenance", "gpu"), name)))
+    shown = page.locator(".kl-yours__shown")
+    assert name in shown.inner_text() and shown.locator("img").count() == 0
+
+
+def test_times_that_cannot_be_are_left_out(page):
+    document = slower(1)
+    for record in document["cases"]:
+        record["median_us"] = -1.0
+    give(page, ("mine.json", document))
+    assert "none of its cases has" in page.locator(".kl-yours__shown").inner_text()
+
+
+DROP = """text => {
+  const data = new DataTransfer()
+  if (text) data.items.add(new File([text], "mine.json"))
+  const event = new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })
+  document.querySelector("main").dispatchEvent(event)
+  return event.defaultPrevented
+}"""
+
+
+def test_a_file_may_be_dropped_anywhere_on_the_page(page):
+    assert page.evaluate(DROP, json.dumps(slower(2)))  # else the browser shows the file in the page's place
+    page.locator(".kl-yours__shown tbody tr").first.wait_for()
+
+
+def test_what_is_no_file_gets_a_sentence(page):
+    assert page.evaluate(DROP, "")
+    page.wait_for_function("document.querySelector('.kl-yours__note').textContent")
+    assert "Nothing that was dropped is a file" in page.locator(".kl-yours__note").inner_text()
 
 
 def test_one_wrong_file_does_not_hide_the_right_one(page):
