@@ -86,7 +86,7 @@
       const found = occupancy(rules, arch.value, threads.read(), registers.read(), shared.read())
       const share = Math.round(100 * found.warps / found.most)
       answer.value = found.blocks
-        ? `${found.blocks} ${found.blocks === 1 ? "block" : "blocks"} at once: ${found.warps} of ${found.most} warps, ${share} %. ` +
+        ? `${found.blocks} ${found.blocks === 1 ? "block" : "blocks"} at once: ${found.warps} of ${found.most} warps, ${share}%. ` +
           `One more is not possible: ${found.by.map(name => rules.reasons[name]).join(", and ")}.`
         : `Not even one block can be launched: ${found.by.join(" and ")}.`
       const inEach = found.blocks ? found.warps / found.blocks : 1

@@ -74,19 +74,19 @@ def test_the_script_computes_what_python_computes(page):
 def test_controls_take_a_kernel_and_numbers_of_ones_own(page):
     shown = page()
     answer = shown.locator("output")
-    assert answer.inner_text().startswith("6 blocks at once: 48 of 64 warps, 75 %.")
+    assert answer.inner_text().startswith("6 blocks at once: 48 of 64 warps, 75%.")
     shown.get_by_label("GPU").select_option("120")
-    assert answer.inner_text().startswith("6 blocks at once: 48 of 48 warps, 100 %.")
+    assert answer.inner_text().startswith("6 blocks at once: 48 of 48 warps, 100%.")
     shown.get_by_label("registers a thread", exact=True).fill("255")
     assert shown.get_by_label("kernel").input_value() == ""
-    assert answer.inner_text().startswith("1 block at once: 8 of 48 warps, 17 %.")
+    assert answer.inner_text().startswith("1 block at once: 8 of 48 warps, 17%.")
     slider = shown.get_by_label("threads a block, as a slider")
     slider.focus()
     shown.keyboard.press("End")
     assert shown.get_by_label("threads a block", exact=True).input_value() in ("993", "1024")
     assert answer.inner_text() == "Not even one block can be launched: registers."
     shown.get_by_label("kernel").select_option(label="large <b>")
-    assert answer.inner_text().startswith("1 block at once: 32 of 48 warps, 67 %.")
+    assert answer.inner_text().startswith("1 block at once: 32 of 48 warps, 67%.")
     assert shown.faults == []
     assert shown.evaluate("document.documentElement.scrollWidth") <= 390
 

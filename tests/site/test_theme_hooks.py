@@ -79,3 +79,29 @@ def test_a_sections_navigation_is_named_after_its_title():
     )
     assert 'aria-label="Work &amp; shops" aria-expanded="false"' in post(nav)
     assert "aria-labelledby" not in post(nav)
+
+
+typesetting = runpy.run_path(str(ROOT / "docs/.theme/typesetting.py"))["on_page_content"]
+
+
+def test_a_sentence_in_a_cell_wraps_and_a_figure_or_a_name_does_not():
+    name = "kernels.ops.softmax:_rows_of_a_block"
+    row = f'<tr><th scope="row">one thread follows a chain of loads</th><td>12.3 µs</td><td>{name}</td></tr>'
+    shown = typesetting(f'<table class="kl-table">{row}</table>{row}')
+    assert shown.count("kl-long") == 1
+    assert '<th scope="row" class="kl-long">one thread' in shown.partition("</table>")[0]
+
+
+def test_what_a_sentence_quotes_is_code():
+    assert typesetting("<li><b>kind</b> no test, such as `if (i &lt; n)`, guards it</li>") == (
+        "<li><b>kind</b> no test, such as <code>if (i &lt; n)</code>, guards it</li>"
+    )
+    as_printed = '<pre><code>a `b` c</code></pre><button data-source="`d`">`e`</button>'
+    assert typesetting(as_printed) == as_printed
+
+
+def test_a_short_option_is_not_broken():
+    assert 'class="kl-whole"' in typesetting("<code>--topic latency</code>")
+    long = "<code>--output results/local/essentials.json</code>"
+    assert typesetting(long) == long
+    assert typesetting("<code>a - b</code>") == "<code>a - b</code>"
