@@ -105,3 +105,8 @@ def test_a_short_option_is_not_broken():
     long = "<code>--output results/local/essentials.json</code>"
     assert typesetting(long) == long
     assert typesetting("<code>a - b</code>") == "<code>a - b</code>"
+
+
+def test_a_day_in_a_caption_is_not_broken():
+    shown = typesetting("<caption><span>H200, 2026-11-30, commit 1</span></caption><p>2026-11-30</p>")
+    assert shown.count("kl-whole") == 1 and '<span class="kl-whole">2026-11-30</span>, commit' in shown
