@@ -1,7 +1,8 @@
 """A hook of mkdocs.yml: where a page stands on its path, how long it takes to read, and what comes after it.
 
-The template (`main.html`) gets `journey`: the path's name, the page's place among its pages, minutes of reading, the
-next page with its description, and the pages that the front matter names under `prerequisites`.
+The template (`main.html`) gets `journey`: the paths that the page lies in, the outermost first, its place among the
+pages of the nearest, minutes of reading, the next page with its description, and the pages that the front matter names
+under `prerequisites`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ def reading_minutes(markdown: str) -> int:
     return max(1, round(len(_WORD.findall(_FENCE.sub("", markdown))) / WORDS_A_MINUTE))
 
 
+def _pages(section) -> list:
+    """The pages of a section itself, without those of the sections in it."""
+    return [each for each in section.children if each.is_page] if section else []
+
+
 def on_page_context(context, *, page, config, nav):
     """Tell the template about the page's path.
 
@@ -31,17 +37,17 @@ def on_page_context(context, *, page, config, nav):
             where = page.file.src_uri
             raise ValueError(f"{where}: the prerequisite {name!r} is no page of the navigation in mkdocs.yml")
         needed.append(pages[name])
-    section = page.ancestors[-1] if page.ancestors else None
-    beside = [each for each in section.children if each.is_page] if section else []
+    section = page.ancestors[0] if page.ancestors else None  # the nearest; a path may lie in another
+    beside = _pages(section)
     after = page.next_page
     context["journey"] = {
+        "above": [(each.title, (_pages(each) or [None])[0]) for each in reversed(page.ancestors)],
         "path": section,
-        "first": beside[0] if beside else None,
         "place": beside.index(page) + 1 if page in beside else 0,
         "of": len(beside),
         "minutes": reading_minutes(page.markdown or ""),
         "needed": needed,
         "after": after,
-        "same_path": bool(after and section and after.parent is section),
+        "same_path": bool(after and section and after.ancestors and after.ancestors[-1] is page.ancestors[-1]),
     }
     return context

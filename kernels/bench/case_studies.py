@@ -26,7 +26,7 @@ def experiment(name: str, gpu: str = "h200") -> Document | None:
 
 def not_measured(what: str, command: str) -> str:
     """The sentence that stands where a record will stand."""
-    return f"Not measured yet on this GPU: {what}. On a machine with a GPU, this measures it: {command}"
+    return f"Not measured yet on this GPU: {what}. On a machine with a GPU, `{command}` measures it."
 
 
 def find(

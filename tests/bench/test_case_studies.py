@@ -56,4 +56,4 @@ def test_an_experiment_that_was_not_measured_is_none_and_says_how(tmp_path, monk
     path.write_bytes(encode(Document(provenance=provenance(), cases=[record()])))
     assert experiment("scale_rows").cases[0].op == "add"
     assert case_studies.folder() == path.parent
-    assert not_measured("x", "y").endswith("this measures it: y")
+    assert not_measured("x", "y").endswith("`y` measures it.")

@@ -25,6 +25,20 @@ def page(name: str, parent, **meta):
     return made
 
 
+def test_a_path_in_a_path_is_named_in_both():
+    guides = SimpleNamespace(children=[], title="Guides")
+    cases = SimpleNamespace(children=[], title="Case studies", is_page=False)
+    setup = page("setup.md", guides)
+    guides.children.append(cases)
+    case = page("case.md", cases)
+    case.ancestors = [cases, guides]  # as MkDocs has them: the nearest first
+    setup.next_page = case
+    nav = SimpleNamespace(pages=[setup, case])
+    found = journey["on_page_context"]({}, page=case, config=None, nav=nav)["journey"]
+    assert found["above"] == [("Guides", setup), ("Case studies", case)] and (found["place"], found["of"]) == (1, 1)
+    assert journey["on_page_context"]({}, page=setup, config=None, nav=nav)["journey"]["same_path"]
+
+
 def test_place_on_the_path_and_the_next_page():
     lessons, labs = SimpleNamespace(children=[], title="Lessons"), SimpleNamespace(children=[], title="Labs")
     first, second = page("a.md", lessons), page("b.md", lessons, prerequisites=["a.md"])

@@ -100,13 +100,33 @@ def test_what_a_sentence_quotes_is_code():
     assert typesetting(as_printed) == as_printed
 
 
-def test_a_short_option_is_not_broken():
-    assert 'class="kl-whole"' in typesetting("<code>--topic latency</code>")
-    long = "<code>--output results/local/essentials.json</code>"
-    assert typesetting(long) == long
-    assert typesetting("<code>a - b</code>") == "<code>a - b</code>"
+def test_an_option_and_a_short_name_are_not_broken():
+    assert typesetting("<code>run --topic latency</code>") == (
+        '<code>run <span class="kl-whole">--topic</span> latency</code>'
+    )
+    assert 'class="kl-whole"' in typesetting("<td><code>nvidia-ml-py</code></td>")
+    for as_it_is in ("<code>a_b</code>", f"<code>{'long-' * 6}</code>", "<pre><span></span><code>a-b</code></pre>"):
+        assert typesetting(as_it_is) == as_it_is
+
+
+def test_cells_below_each_other_say_their_column():
+    head = "<thead><tr><th>workshop</th><th>you write</th><th>check it with</th><th>before it</th></tr></thead>"
+    rows = "<tr><td>I1</td><td>a kernel</td><td>check</td><td>Lesson 8</td></tr>"
+    rows += "<tr><td>2</td><td></td><td></td><td></td></tr>"
+    shown = typesetting(f'<div class="kl-stack"><table>{head}<tbody>{rows}</tbody></table></div>')
+    assert '<td>I1</td><td>a kernel</td><td data-column="Check it with:">' in shown
+    assert '<td data-column="Before it:">Lesson 8' in shown and '<td data-column="Workshop">2' in shown
 
 
 def test_a_day_in_a_caption_is_not_broken():
     shown = typesetting("<caption><span>H200, 2026-11-30, commit 1</span></caption><p>2026-11-30</p>")
     assert shown.count("kl-whole") == 1 and '<span class="kl-whole">2026-11-30</span>, commit' in shown
+
+
+def test_what_was_not_measured_is_a_paragraph():
+    output = '<div class="highlight"><pre><span></span><code>{}\n</code></pre></div>'
+    assert typesetting(output.format("Not measured yet. `run` measures it.")) == (
+        "<p>Not measured yet. <code>run</code> measures it.</p>"
+    )
+    table = output.format("Not measured yet: a\nb")
+    assert typesetting(table) == table
