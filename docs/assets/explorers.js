@@ -13,6 +13,20 @@
   const text = (x, y, words, name = "") => `<text class="kl-t ${name}" x="${x}" y="${y}">${words}</text>`
   const rect = (x, y, w, h, name) => `<path class="${name}" d="M${x} ${y}h${w}v${h}h${-w}z"/>`
   const owner = i => `kl-own kl-c${i % 8}`
+  // "column 64" or "columns 0–31"
+  const run = (word, first, last) => first === last ? `${word} ${first}` : `${word}s ${first}–${last}`
+  // What the colours mean: [class, words] side by side, below each other where the picture is narrow.
+  function legend(x, y, width, entries) {
+    const body = []
+    let right = x, line = y
+    for (const [name, words] of entries) {
+      const wide = 30 + 6.4 * words.length
+      if (right > x && right + wide > width) [right, line] = [x, line + 18]
+      body.push(rect(right, line, 11, 11, name), text(right + 17, line + 10, words, "kl-t--soft"))
+      right += wide
+    }
+    return { body, height: line - y + 18 }
+  }
 
   function element(name, properties, ...children) {
     const one = Object.assign(document.createElement(name), properties)
@@ -112,11 +126,12 @@
         rect(x + colAt, y + rowAt, cols, rows, "kl-own kl-c2"),
       ]
       const down = up(m, bm), loaded = (m * k * across + k * n * down) * item
-      const to = (at, size, end) => `${at}–${Math.min(at + size, end) - 1}`
-      const say = `Program ${program} of ${down * across} owns rows ${to(row * bm, bm, m)}, columns ${to(column * bn, bn, n)} of C. Step ${step} of ${up(k, bk)} ` +
-        `loads columns ${to((step - 1) * bk, bk, k)} of A and the same rows of B. Each element of A is read ${count(across, "time")}, each of B ${count(down, "time")}: ` +
+      const to = (word, at, size, end) => run(word, at, Math.min(at + size, end) - 1)
+      const say = `Program ${program} of ${down * across} owns ${to("row", row * bm, bm, m)}, ${to("column", column * bn, bn, n)} of C. Step ${step} of ${up(k, bk)} ` +
+        `loads ${to("column", (step - 1) * bk, bk, k)} of A and the same rows of B. Each element of A is read ${count(across, "time")}, each of B ${count(down, "time")}: ` +
         `${loaded.toLocaleString("en")} bytes in all, ${short(2 * m * n * k / loaded)} operations a byte.`
-      return { body, height: y + mh + 8, say }
+      const key = legend(left, y + mh + 12, width, [["kl-own kl-c1", "loaded in this step"], ["kl-now", "in its other steps"], ["kl-own kl-c2", "its tile of C"]])
+      return { body: body.concat(key.body), height: y + mh + 12 + key.height, say }
     },
   }
 
@@ -152,10 +167,11 @@
       body.push(`<path class="kl-axisline" d="M4 ${y(now.max)}h${values.length * wide}"/>`, text(6, y(now.max) - 6, `maximum so far ${now.max}`, "kl-t--soft"))
       if (before && before.max !== now.max) body.push(`<path class="kl-gridline" d="M4 ${y(before.max)}h${values.length * wide}"/>`)
       const f = n => n.toFixed(4)
-      const say = `Step ${step} of ${steps.length}: scores ${now.first}–${now.last} have the maximum ${f(now.own)} and the sum ${f(now.ownSum)}. ` +
+      const say = `Step ${step} of ${steps.length}: ${run("score", now.first, now.last)} ${now.first === now.last ? "has" : "have"} the maximum ${f(now.own)} and the sum ${f(now.ownSum)}. ` +
         (before ? (now.factor === 1 ? `The maximum ${f(now.max)} stays, so the old sum ${f(before.sum)} stays as it is, and the new one is scaled by ${f(Math.exp(now.own - now.max))}: ` : `The maximum grows to ${f(now.max)}, so the old sum ${f(before.sum)} is multiplied by ${f(now.factor)}: `) : "They are the first: ") +
         `${f(now.sum)} so far.`
-      return { body, height: high + 50, say }
+      const key = legend(4, high + 52, width, [["kl-own kl-c1", "scores of this step"], ["kl-own kl-c0", "merged before"], ["kl-cell kl-cell--off", "still to come"]])
+      return { body: body.concat(key.body), height: high + 52 + key.height, say }
     },
   }
 

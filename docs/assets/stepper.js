@@ -52,9 +52,9 @@
       return index ? index.reduce((at, i, axis) => at * this.shape[axis] + i, 0) : -1
     }
 
-    text(element) {
+    text(element, alone = true) {
       const index = this.index(element)
-      return `${this.name}[${index && index.length ? index.join(", ") : element}]${index ? "" : " (outside)"}`
+      return `${this.name}[${index && index.length ? index.join(", ") : element}]${index || !alone ? "" : " (outside)"}`
     }
 
     // Elements in words: one, a run, even steps, or the first few.
@@ -64,7 +64,9 @@
       if (all.length < 3) return all.map(name).join(" and ")
       const step = all[1] - all[0]
       const even = all.every((e, i) => i === 0 || e - all[i - 1] === step)
-      if (even) return `${name(all[0])}–${name(all[all.length - 1])}${step === 1 ? "" : ` in steps of ${step}`}`
+      const steps = step === 1 ? "" : ` in steps of ${step}`
+      const outside = all.every(e => !this.index(e)) // said once for all of them
+      if (even) return `${this.text(all[0], !outside)}–${this.text(all[all.length - 1], !outside)}${steps}${outside ? " (outside)" : ""}`
       return `${all.slice(0, 3).map(name).join(", ")} and ${all.length - 3} more`
     }
   }

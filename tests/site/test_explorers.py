@@ -73,9 +73,10 @@ def test_tiles_say_what_is_read_and_owned(show):
     move(page, "Program", 5)
     move(page, "Step", 2)
     assert said(page).startswith(
-        "Program 5 of 16 owns rows 32–63, columns 64–127 of C. "
-        "Step 3 of 3 loads columns 64–64 of A and the same rows of B."
+        "Program 5 of 16 owns rows 32–63, columns 64–127 of C. Step 3 of 3 loads column 64 of A and the same rows of B."
     )
+    drawn = page.locator("svg").text_content()
+    assert "loaded in this step" in drawn and "its tile of C" in drawn
     move(page, "Tile columns", 0)
     assert "Each element of A is read 32 times, each of B 4 times" in said(page)
     loaded = (127 * 65 * 32 + 65 * 255 * 4) * 4
@@ -92,7 +93,9 @@ def test_merging_says_every_state(show, chunk):
     for step, (first, last, own, state, factor) in enumerate(steps):
         move(page, "Step", step)
         words = said(page)
-        assert words.startswith(f"Step {step + 1} of {len(steps)}: scores {first}–{last} have the maximum {own[0]:.4f}")
+        which = f"scores {first}–{last} have" if last > first else f"score {first} has"
+        assert words.startswith(f"Step {step + 1} of {len(steps)}: {which} the maximum {own[0]:.4f}")
+        assert page.locator("svg").text_content().count("scores of this step") == 1
         assert f" and the sum {own[1]:.4f}. " in words
         assert words.endswith(f"{state[1]:.4f} so far.")
         assert factor in (0, 1) or f"multiplied by {factor:.4f}" in words

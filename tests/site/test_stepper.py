@@ -303,9 +303,7 @@ def test_triton_programs_have_no_threads_and_masked_elements_a_cross(look):
             "are used."
         )
         move(page, program=1)
-        assert "Program 1 reads x[256]–x[299]; masked off: x[300] (outside)–x[511] (outside) are not touched." in words(
-            page
-        )
+        assert "Program 1 reads x[256]–x[299]; masked off: x[300]–x[511] (outside) are not touched." in words(page)
         assert marks(page, 0, "read") == 44 and "masked off" in page.locator(".kl-stepper__legend").inner_text()
 
 
