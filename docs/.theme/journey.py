@@ -7,10 +7,15 @@ under `prerequisites`.
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 WORDS_A_MINUTE = 200  # of prose that is thought about; code is read in the exercise's time
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_NEEDED = re.compile(
+    r"\*\*Prerequisites?\*\*(.*?)(?=\*\*Read beside|\n\n)|^Before you start\n:(.*?)\n\n", re.DOTALL | re.MULTILINE
+)
+_PAGE_LINK = re.compile(r"\]\(([^)#\s]+\.md)")
 _WORD = re.compile(r"\w[\w'’-]*")
 
 
@@ -24,19 +29,17 @@ def _pages(section) -> list:
     return [each for each in section.children if each.is_page] if section else []
 
 
-def on_page_context(context, *, page, config, nav):
-    """Tell the template about the page's path.
+def prerequisites(name: str, markdown: str) -> list[str] | None:
+    """The pages that a page says it builds on, by their paths below the documentation; None where it says nothing."""
+    found = _NEEDED.search(markdown)
+    if found is None:
+        return None
+    links = _PAGE_LINK.findall(found[1] or found[2] or "")
+    return [posixpath.normpath(posixpath.join(posixpath.dirname(name), link)) for link in links]
 
-    Raises:
-        ValueError: the front matter names a prerequisite that is no page of the navigation.
-    """
-    pages = {each.file.src_uri: each for each in nav.pages}
-    needed = []
-    for name in page.meta.get("prerequisites", ()):
-        if name not in pages:
-            where = page.file.src_uri
-            raise ValueError(f"{where}: the prerequisite {name!r} is no page of the navigation in mkdocs.yml")
-        needed.append(pages[name])
+
+def on_page_context(context, *, page, config, nav):
+    """Tell the template about the page's path."""
     section = page.ancestors[0] if page.ancestors else None  # the nearest; a path may lie in another
     beside = _pages(section)
     after = page.next_page
@@ -46,7 +49,6 @@ def on_page_context(context, *, page, config, nav):
         "place": beside.index(page) + 1 if page in beside else 0,
         "of": len(beside),
         "minutes": reading_minutes(page.markdown or ""),
-        "needed": needed,
         "after": after,
         "same_path": bool(after and section and after.ancestors and after.ancestors[-1] is page.ancestors[-1]),
     }
