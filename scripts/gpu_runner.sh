@@ -294,7 +294,8 @@ step_bench() {
     from kernels.ops import registry
     for op in registry.OPS.values():
         if op.name not in ("add", "softmax"):
-            print(op.name, *([d for d in op.dtypes if d in ("float32", "bfloat16")] or op.dtypes[:1]))' 2>>"$LOG")
+            dtypes = op.bench_dtypes or op.dtypes
+            print(op.name, *([d for d in dtypes if d in ("float32", "bfloat16")] or dtypes[:1]))' 2>>"$LOG")
   for op in "${all[@]}"; do
     [ -f "$out/$op.json" ] || continue
     part "report $op" 60 "$PYTHON" scripts/report_results.py "$out/$op.json" --output "build/report-$op.md"

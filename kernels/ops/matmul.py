@@ -99,7 +99,7 @@ def launch_matmul(
     splits: int | None = None,
     subtiles: int | None = None,
     residents: int | None = None,
-    consumers: int | None = None,
+    consumers: str | None = None,
     early: bool | None = None,
     overlap: bool | None = None,
     turned: bool | None = None,

@@ -129,7 +129,16 @@ def plan_for(
                 'path is "ring"; expected compute capability 9.0, a two-byte dtype, no residual, and an output whose '
                 'rows are multiples of 16 bytes long, or path="persistent".'
             )
+    elif plan.path == "ring":
+        given.setdefault("subtiles", min(plan.subtiles, 2))
     plan = dataclasses.replace(plan, **given)
+    if plan.path == "persistent" and plan.subtiles > 2:
+        raise ValueError(f'subtiles is {plan.subtiles}; expected 1 or 2, or path="ring".')
+    if plan.path == "ring" and plan.block_m < (128 if plan.consumers == "halves" else 64):
+        raise ValueError(
+            f'block_m is {plan.block_m} for path="ring" with consumers="{plan.consumers}"; expected at least 64 rows '
+            f"for each consumer."
+        )
     if plan.path != "tiles":
         if not single or a.element_size() != 2 or K == 0:
             raise ValueError(

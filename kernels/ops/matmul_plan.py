@@ -70,7 +70,8 @@ PLAIN = {  # the same for the kernel that takes any operands
     "tf32": ((128, 128, 32, 8, 3, 1.0), (64, 64, 32, 4, 4, 1.4), (32, 32, 32, 4, 4, 2.5)),
     "tf32x3": ((64, 128, 32, 8, 2, 1.0), (64, 64, 32, 4, 3, 1.2), (32, 32, 32, 4, 3, 2.2)),
 }
-RING: dict[tuple[int, int, int], int] = {}  # tiles, with their stages, that the Gluon kernel takes over
+# Tiles that the Gluon kernel takes over, each with its stages, the parts in which it leaves, and its consumers.
+RING: dict[tuple[int, int, int], tuple[int, int, str]] = {}
 INTERPRETED = (16, 16, 16, 4, 1)  # a tile under the interpreter, so that small shapes have several
 
 
@@ -79,7 +80,8 @@ class MatmulPlan:
     """What a launch does: the path, a tile in elements, its order, slices, warps, stages, and what is done around it.
 
     subtiles: in how many parts a tile's result leaves. residents: programs that a multiprocessor holds at once.
-    consumers: of the Gluon kernel, 1 or 2. early: whether the launch may be set up before the one before it has ended.
+    consumers: of the Gluon kernel, "alone", "turns" or "halves"; see there. early: whether the launch may be set up
+    before the one before it has ended.
     overlap: whether what adds the slices up may be set up while they are computed.
     turned: the product is computed as (b.T @ a.T).T. pack_a, pack_b: the operand is copied into aligned rows first.
     """
@@ -94,7 +96,7 @@ class MatmulPlan:
     splits: int = 1
     subtiles: int = 1
     residents: int = 1
-    consumers: int = 1
+    consumers: str = "alone"
     early: bool = False
     overlap: bool = False
     turned: bool = False
@@ -155,7 +157,9 @@ def plan_matmul(
     best, splits = _cheapest(list(TILES), M, N, K, batch, sm_count)
     subtiles = best[5] if splits == 1 else 1
     if may_ring and splits == 1 and best[:3] in RING:
-        return MatmulPlan("ring", *best[:4], RING[best[:3]], pack_a=pack[0], pack_b=pack[1])
+        stages, parts, consumers = RING[best[:3]]
+        choices = {"subtiles": parts, "consumers": consumers, "pack_a": pack[0], "pack_b": pack[1]}
+        return MatmulPlan("ring", *best[:4], stages, **choices)
     return MatmulPlan("persistent", *best[:5], splits=splits, subtiles=subtiles, pack_a=pack[0], pack_b=pack[1])
 
 
@@ -195,7 +199,9 @@ def require_choice(choices: dict[str, object]) -> None:
         if name == "num_warps":
             checks.require_power_of_two(name, value, MAX_WARPS)
         if name == "subtiles":
-            checks.require_power_of_two(name, value, 2)
-        most = {"group_m": 1024, "splits": 64, "num_stages": 8, "residents": 8, "consumers": 2}.get(name)
+            checks.require_power_of_two(name, value, 4)
+        if name == "consumers" and value not in ("alone", "turns", "halves"):
+            raise ValueError(f'consumers is {value!r}; expected "alone", "turns" or "halves".')
+        most = {"group_m": 1024, "splits": 64, "num_stages": 8, "residents": 8}.get(name)
         if most and (type(value) is not int or not 1 <= value <= most):
             raise ValueError(f"{name} is {value!r}; expected a number from 1 to {most}.")

@@ -32,15 +32,18 @@ CASES = {
     "a square tile": {"block_n": 128, "num_stages": 6},
     "a tile that leaves whole": {"num_stages": 3, "subtiles": 1},
     "half the rows": {"block_m": 64, "block_n": 128, "num_stages": 6},
-    "two consumers": {"block_n": 128, "num_stages": 5, "subtiles": 1, "consumers": 2},
+    "two consumers": {"block_n": 128, "num_stages": 5, "subtiles": 1, "consumers": "turns"},
     "two consumers, bias and gelu": {
         "block_n": 128,
         "num_stages": 5,
         "subtiles": 1,
-        "consumers": 2,
+        "consumers": "turns",
         "bias": True,
         "activation": "gelu",
     },
+    "two halves": {"subtiles": 4, "consumers": "halves"},
+    "two halves, turned": {"subtiles": 4, "consumers": "halves", "transposed": (True, True)},
+    "two halves, bias and gelu": {"subtiles": 4, "consumers": "halves", "bias": True, "activation": "gelu"},
     "set up early": {"early": True},
 }
 

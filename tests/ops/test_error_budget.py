@@ -56,7 +56,11 @@ def summed_in(dtype):
     return replace(row_sum.OP, implementations=(Implementation("triton", call, "triton", "", ours=True),))
 
 
-@pytest.mark.parametrize("name", OPS)
+# Those of a product or of attention are derived in their own files: they do not ask for one tolerance once.
+BUDGETED = [name for name, operator in OPS.items() if len(operator.benches[0].shape) <= 2]
+
+
+@pytest.mark.parametrize("name", BUDGETED)
 def test_the_terms_of_every_operator_add_up_to_the_tolerance_that_its_tests_use(name):
     operator = OPS[name]
     for dtype in operator.dtypes:
@@ -85,7 +89,7 @@ def test_the_default_budget_is_the_tolerance_of_operators():
 
 def test_every_operator_keeps_within_its_budget():
     interpreted()
-    for operator in OPS.values():
+    for operator in map(OPS.__getitem__, BUDGETED):
         shape = min(
             (case.shape for case in operator.checks if len(case.shape) == len(operator.benches[0].shape)), key=math.prod
         )

@@ -315,7 +315,8 @@ def test_refuses_dtypes_and_choices(device, monkeypatch):
         ({"block_m": 24}, "block_m is 24; expected a power of two from 1 to 256."),
         ({"block_k": 8}, "block_k is 8; expected at least 16, the least that a matrix instruction takes."),
         ({"splits": 0}, "splits is 0; expected a number from 1 to 64."),
-        ({"subtiles": 4}, "subtiles is 4; expected a power of two from 1 to 2."),
+        ({"subtiles": 8}, "subtiles is 8; expected a power of two from 1 to 4."),
+        ({"consumers": 2}, 'consumers is 2; expected "alone", "turns" or "halves".'),
     ):
         with pytest.raises(ValueError) as caught:
             launch_matmul(full, full, torch.empty(4, 4, device=device), **choice)

@@ -51,6 +51,22 @@ def test_two_consumers_are_a_warp_group_each():
     assert fact["ptx"].count("cp.async.bulk.tensor.2d.global") == 2
 
 
+def test_two_halves_are_a_warp_group_each_that_never_meets_the_other():
+    ptx = facts()["two halves"]["ptx"]
+    assert ".reqntid 384" in ptx
+    # Of 64 rows and 256 columns, four times 16 deep, for each half; a is fetched in two boxes, b in four.
+    assert ptx.count("wgmma.mma_async.sync.aligned.m64n256k16") == 8
+    assert ptx.count("cp.async.bulk.tensor.2d.shared") == 6
+    assert ptx.count("cp.async.bulk.tensor.2d.global") == 8  # each leaves in four parts
+    assert ptx.count("cp.async.bulk.wait_group.read \t1;") == 8  # until the part before the last has left its buffer
+
+
+def test_gelu_asks_no_number_how_large_it_is():
+    ptx = facts()["two halves, bias and gelu"]["ptx"]
+    assert ptx.count("ex2.approx.ftz.f32") == ptx.count("rsqrt.approx.ftz.f32") == 256
+    assert "div.full" not in ptx
+
+
 def test_a_launch_that_is_set_up_early_waits_for_the_one_before_it():
     for name, fact in facts().items():
         early = name == "set up early"
@@ -84,11 +100,15 @@ def test_the_launcher_refuses_what_the_ring_cannot_write(monkeypatch):
     monkeypatch.setattr(matmul_launch, "_may_ring", lambda _: True)
     monkeypatch.setattr(matmul_launch, "_launch_described", lambda *_, **__: pytest.fail("it was launched"))
 
-    def launch(N, residual=False, dtype=torch.bfloat16):
+    def launch(N, residual=False, dtype=torch.bfloat16, **choices):
         a, b, out = (torch.empty(size, dtype=dtype, device="meta") for size in ((64, 64), (64, N), (64, N)))
         more = {"residual": out} if residual else {}
-        matmul_launch.launch_product(a, b, out, "ieee", choices={"path": "ring"}, **more)
+        matmul_launch.launch_product(a, b, out, "ieee", choices={"path": "ring", **choices}, **more)
 
+    with pytest.raises(ValueError, match=r'block_m is 64 for path="ring" with consumers="halves"; expected'):
+        launch(64, block_m=64, consumers="halves")
+    with pytest.raises(ValueError, match=r'subtiles is 4; expected 1 or 2, or path="ring"'):
+        launch(64, path="persistent", subtiles=4)
     for wrong in ({"N": 60}, {"N": 64, "residual": True}, {"N": 64, "dtype": torch.float32}):
         with pytest.raises(ValueError, match=r'path is "ring"; expected compute capability 9\.0, a two-byte dtype'):
             launch(**wrong)

@@ -21,8 +21,8 @@ def product(M, N, K, programs=2, seed=0, transposed=(False, False), **more):
     return out, a.double() @ b.double()
 
 
-@pytest.mark.parametrize("consumers", [1, 2])
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("consumers", ["alone", "turns", "halves"])
+@pytest.mark.parametrize("parts", [1, 2, 4])
 @pytest.mark.parametrize("shape", [(32, 32, 16), (64, 96, 80), (40, 72, 24), (96, 64, 16)])
 def test_every_order_gives_the_product(shape, parts, consumers):
     """One step a tile, more steps than stages, fewer; one tile a program, several, and none for the second consumer."""
@@ -31,39 +31,70 @@ def test_every_order_gives_the_product(shape, parts, consumers):
         assert torch.equal(out, exact.bfloat16())
 
 
+@pytest.mark.parametrize("consumers", ["turns", "halves"])
 @pytest.mark.parametrize("transposed", [(True, False), (False, True), (True, True)])
-def test_turned_operands(transposed):
-    out, exact = product(64, 48, 40, transposed=transposed, consumers=2)
+def test_turned_operands(transposed, consumers):
+    out, exact = product(64, 48, 40, transposed=transposed, consumers=consumers)
     assert torch.equal(out, exact.bfloat16())
 
 
-BROKEN = {
+@pytest.mark.parametrize("activation", ["none", "relu", "gelu"])
+def test_bias_activation_and_factor(activation):
+    bias = torch.linspace(-40, 40, 96).to(torch.bfloat16)
+    out, exact = product(64, 96, 80, consumers="halves", parts=4, bias=bias, activation=activation, scale=0.5)
+    value = exact + bias.double()
+    after = {"none": value, "relu": value.relu(), "gelu": torch.nn.functional.gelu(value, approximate="tanh")}
+    torch.testing.assert_close(out, (after[activation] * 0.5).bfloat16(), rtol=2**-7, atol=1e-6)
+
+
+LARGE = (64, 96, 80)
+BROKEN = {  # how it consumes, the shape, and what is changed
     "no turns: a parity of the round before the last": (
-        2,
+        "turns",
+        LARGE,
         ("mbarrier.wait(turns.index(ME), turn & 1 ^ 1 ^ ME)  # the first one's first turn comes by itself", "pass"),
     ),
-    "the other's turn never comes": (2, ("mbarrier.arrive(turns.index(1 - ME), count=1)", "pass")),
+    "the other's turn never comes": ("turns", LARGE, ("mbarrier.arrive(turns.index(1 - ME), count=1)", "pass")),
     "a slot handed back while it is read": (
-        1,
+        "alone",
+        LARGE,
         ("total = warpgroup_mma_wait(num_outstanding=1, deps=(total,))\n            # The", "# The"),
     ),
-    "steps of the other consumer not passed over": (2, ("step += (CONSUMERS - 1) * steps", "pass")),
-    "the result overwritten while it leaves": (1, ("tma.store_wait(0)  # until", "pass  # until")),
-    "no fence": (
-        1,
-        ("out_buffer.store(done)\n            fence_async_shared()", "out_buffer.store(done)\n            pass"),
+    "steps of the other consumer not passed over": ("turns", LARGE, ("step += (TURNS - 1) * steps", "pass")),
+    "the result overwritten while it leaves": (
+        "alone",
+        LARGE,
+        ("tma.store_wait(BUFFERS - 1)  # until", "pass  # until"),
     ),
+    "no fence": ("alone", LARGE, ("fence_async_shared()\n            at = [tile_m", "at = [tile_m")),
+    "the sum before is kept": ("alone", LARGE, ("use_acc=k > 0", "use_acc=True")),
+    "the rows of the other half": ("halves", LARGE, ("slot * HALVES + (ME if HALVES == 2 else 0)", "slot * HALVES")),
+    "a slot is free when one half has read it": ("halves", LARGE, ("count=HALVES", "count=1")),
+    "the second half is never let go": (
+        "halves",
+        LARGE,
+        ("mbarrier.arrive(turns.index(0), count=1, pred=step == gl.minimum(steps, LEAD))", "pass"),
+    ),
+    "a lead that a short sum never has": ("halves", (32, 32, 16), ("step == gl.minimum(steps, LEAD)", "step == LEAD")),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_ring_is_found_in_some_order(name):
-    consumers, change = BROKEN[name]
+    consumers, shape, change = BROKEN[name]
     for seed in range(40):
         try:
-            out, exact = product(64, 96, 80, seed=100 * seed, consumers=consumers, changes=[change])
+            out, exact = product(*shape, seed=100 * seed, consumers=consumers, changes=[change])
         except Broken:
             return
         if not torch.equal(out, exact.bfloat16()):
             return
     pytest.fail("the broken kernel gave the right result in every order")
+
+
+def test_buffers_that_are_waited_for_too_late():
+    """In four parts a buffer is used twice a tile: it must be empty when its turn comes."""
+    change = ("tma.store_wait(BUFFERS - 1)  # until", "tma.store_wait(BUFFERS)  # until")
+    with pytest.raises(Broken, match="overwritten"):
+        for seed in range(40):
+            product(*LARGE, seed=seed, consumers="halves", parts=4, changes=[change])

@@ -255,10 +255,12 @@ def _matrices() -> Iterator[KernelPath]:
     packed = [("persistent, packed", (130, 127, 129), fast, False)]
     yield from _rows("matmul", halves, source, packed, matmul.inputs, product)
 
-    ring = {"path": "ring", "block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4}
+    ring = {"path": "ring", "block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4, "subtiles": 2}
     written_out = [
         ("written out in Gluon", (256, 512, 320), ring, False),
         ("written out in Gluon, both turned", (256, 512, 320), ring, True),
+        ("written out in Gluon, turns", (256, 512, 320), {**ring, "block_n": 128, "consumers": "turns"}, False),
+        ("written out in Gluon, halves", (256, 512, 320), {**ring, "subtiles": 4, "consumers": "halves"}, False),
     ]
     yield from _rows("matmul", halves, source, written_out, even_rows, product)
 
