@@ -4,13 +4,21 @@
     dscore = weight * (dweight - delta), delta[i] = sum_d out[i, d] * dout[i, d]
     dq = scale * dscore k          dk = scale * dscoreᵀ q
 
-Shapes, strides, visibility and limits are those of `kernels.ops.attention`; dout may have any strides.
+Shapes    q, k, v and out as in `kernels.ops.attention`; dout like out; lse (B, H, Sq), float32, the logarithm (base 2)
+          of each query's sum. dq, dk and dv like q, k and v. Who sees which key is said there, too.
+Dtypes    float32, float16, bfloat16; all but lse of one.
+Strides   those of `kernels.ops.attention` for q, k and v; any of dout, whose last one must be 1 or it is copied first.
+          The results are contiguous.
+Limits    those of `kernels.ops.attention`.
 Precision products accumulate in float32; weights and dscore are rounded to the dtype before they are multiplied.
 Order     no atomics: the query heads that share a head of keys are added up by one program, one after the other, so the
           same input gives the same bits. The price is that dscore is computed twice, once for dk and once for dq.
 Fast path on compute capability 9.0, where `kernels.ops.attention_gluon_backward_launch` is enabled and has no refusal:
           one pass, in which dq is added up by atomic additions in float32, in any order. Its last bits may then differ
           from run to run; torch.use_deterministic_algorithms(True) keeps the two passes.
+Special   a query that sees no key has lse = +inf, and adds nothing: its gradient is 0, and so is that of a key that no
+          query sees. NaN in a visible score spreads as in the formulas.
+Gradient  none: a second derivative is refused with a sentence.
 """
 
 import torch
