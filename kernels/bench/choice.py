@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kernels.bench.compare import geometric_mean, rows, slower
 from kernels.bench.results import Record
@@ -46,6 +47,15 @@ class Case:
     def cheapest(self, tolerated: float) -> str:
         """The way that asks for the least work and takes at most 1 + `tolerated` times the best time."""
         return next(way for way in WAYS if (self.ratio(way) or math.inf) <= 1 + tolerated)
+
+
+def limited_by_copies(op: Any) -> bool:
+    """Whether an operator's bytes take longer than its arithmetic: fewer than 20 operations a byte, all GPUs of today.
+
+    The rules of this module look at the share of the copy rate; of a product of matrices it says nothing.
+    """
+    shape = op.benches[0].shape
+    return op.flops(shape) < 20 * op.bytes_moved(shape, op.dtypes[0])
 
 
 def cases(records: Iterable[Record], shapes: Iterable[tuple[int, ...]] | None = None) -> list[Case]:

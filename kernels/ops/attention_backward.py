@@ -27,7 +27,7 @@ import triton.language as tl
 
 from kernels.ops import attention_gluon_backward_launch, checks, op
 from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_attention, seen, steps, with_unit_columns
-from kernels.ops.library import launch, register, wrap_triton
+from kernels.ops.library import direct, launch, register, wrap_triton
 
 ROWS = 32  # of a program that computes delta
 
@@ -299,7 +299,8 @@ def reference(q, k, v, _out, _lse, _natural, dout) -> tuple[torch.Tensor, ...]:
 
 
 def _ours(q, k, v, out, lse, _natural, dout):
-    return attention_backward(q, k, v, None, out, lse, dout, True, 0, q.shape[-1] ** -0.5)
+    compute = _forward if direct(q, k, v, out, dout) else attention_backward
+    return compute(q, k, v, None, out, lse, dout, True, 0, q.shape[-1] ** -0.5)
 
 
 def _two_passes(q, k, v, out, lse, _natural, dout):

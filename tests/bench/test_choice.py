@@ -121,6 +121,15 @@ def test_calls_until_even_divide_the_longer_first_call_by_the_gain():
     assert calls_until_even(timed("eager", 30.0, first_call_ms=200.0), fast) == 0.0
 
 
+def test_a_product_of_matrices_is_not_limited_by_copies():
+    pytest.importorskip("kernels.ops.registry")
+    from kernels.bench.choice import limited_by_copies
+    from kernels.ops.unmeasured import find
+
+    assert all(limited_by_copies(find(name)) for name in ("add", "softmax", "bias_gelu_backward", "split_softmax"))
+    assert not any(limited_by_copies(find(name)) for name in ("matmul", "fused_gemm", "matmul_train", "attention"))
+
+
 def test_the_committed_records_make_cases_of_every_operator():
     import kernels.ops.registry as registry
 

@@ -40,6 +40,11 @@ def test_every_operator_launches_something_for_each_shape_it_is_measured_on():
         assert all(launch.kernel.startswith("kernels.ops.") for launch in found)
 
 
+def test_inputs_that_another_operator_computes_are_no_launches_of_this_one():
+    (found,) = launches_many([query("attention_backward", (1, 2, 2, 64, 64, 64), "bfloat16")])
+    assert [launch.name for launch in found] == ["_attention_delta", "_attention_keys", "_attention_dq"]
+
+
 def test_the_launch_is_the_operators_own_plan():
     (launch,) = launches("add", (1_000_001,), "bfloat16")
     assert launch.name == "_add"
