@@ -122,7 +122,7 @@ def _name_it(root: Path, start: Start, folder: str, name: str) -> None:
 def _names(names: list[str]) -> str:
     """The list as the formatter would write it: on a line, or one name a line."""
     words = [f'"{name}"' for name in names]
-    line = f"NAMES = ({', '.join(words)})"
+    line = f"NAMES = ({', '.join(words)}{',' if len(words) == 1 else ''})"
     return line if len(line) <= 120 else "NAMES = (\n" + "".join(f"    {word},\n" for word in words) + ")"
 
 

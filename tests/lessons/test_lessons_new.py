@@ -1,6 +1,8 @@
 """`lessons new` writes files that pass the gate as they are, and nothing where it cannot."""
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +31,19 @@ def files_of(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def names_in(folder):
+    """The operators of a project's unmeasured.py."""
+    text = (folder / "kernels/ops/unmeasured.py").read_text()
+    return ast.literal_eval(re.search(r"^NAMES = (\(.*?\))$", text, re.MULTILINE | re.DOTALL)[1])
+
+
+def test_the_first_operator_without_measurements_is_in_a_tuple(small):
+    place = small / "kernels/ops/unmeasured.py"
+    place.write_text(re.sub(r"^NAMES = \(.*?\)$", "NAMES = ()", place.read_text(), flags=re.MULTILINE | re.DOTALL))
+    write(small, new_operator(small, "triple"))
+    assert names_in(small) == ("triple",)
+
+
 def test_pages_are_numbered_and_named_one_after_the_other(small):
     for make, name, page in (
         (new_lesson, "squares", "lessons/12-squares.md"),
@@ -40,7 +55,7 @@ def test_pages_are_numbered_and_named_one_after_the_other(small):
         assert start.page == page
     config = (small / "mkdocs.yml").read_text()
     assert "      - lessons/12-squares.md\n      - lessons/13-row-sums.md\n" in config
-    assert '"triple")' in (small / "kernels/ops/unmeasured.py").read_text()
+    assert names_in(small)[-1] == "triple"
     schedule = (small / "docs/lessons/schedule.md").read_text()
     assert "[Row sums](13-row-sums.md); [Triple](../labs/2-triple.md) |" in schedule
     assert "`lessons check row_sums`, `lessons check triton_triple` |" in schedule
