@@ -2,8 +2,9 @@
 
 A cell of a table that holds a sentence wraps, and one that holds a figure or a name does not: only what still does not
 fit is scrolled. An output that only says what was not measured yet is a paragraph. What a sentence quotes between
-backticks is set as code. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30
-are not broken at a hyphen. In a table that a narrow screen shows cell below cell, cells say their column.
+backticks is set as code, and a stressed word of a contract is stressed. An option such as `--output`, a short name such
+as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen. In a table that a narrow screen shows cell
+below cell, cells say their column.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ NAME = 26  # characters up to which a name or an option with a hyphen stays in o
 _TABLE = re.compile(r'<table class="kl-table">.*?</table>', re.DOTALL)
 _CELL = re.compile(r'<(td|th scope="row")>((?:(?!</t[dh]>).)*)</(t[dh])>', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
+_LINE = re.compile(r"<(?:small|br)\b[^>]*>")
 _UNMEASURED = re.compile(
     r'<div class="(?:language-text )?highlight"><pre><span></span><code>'
     r"((?:Not measured yet|No ratio|No factor)[^\n<]*)\n?</code></pre></div>"
 )
 _QUOTING = re.compile(r"(?<=>)([^<>]*`[^`<>]+`[^<>]*)(?=</(?:li|p)>|<(?:br|span class=\"kl-verdict__explained\"))")
+_CONTRACT = re.compile(r'<table class="kl-contract">.*?</table>', re.DOTALL)
+_STRESSED = re.compile(r"(?<![\w*])\*(\w+)\*(?![\w*])")
 _QUOTED = re.compile(r"`([^`]+)`")
 _CODE = re.compile(r"(?<!<span></span>)<code>([^<>]*-[^<>]*)</code>")
 _WORD = re.compile(r"(?<![^\s])[^\s]*-[^\s]*")
@@ -32,7 +36,8 @@ _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
 def _cell(match: re.Match) -> str:
-    shown = html.unescape(_TAG.sub("", match[2]))
+    # What stands in small letters under a figure is a line of its own.
+    shown = max((html.unescape(_TAG.sub("", line)) for line in _LINE.split(match[2])), key=len)
     if "kl-words" in match[2] or len(shown) <= SENTENCE or " " not in shown.strip():
         return match[0]
     name = "kl-long kl-prose" if len(shown) > PROSE else "kl-long"
@@ -68,6 +73,7 @@ def on_page_content(content: str, **named) -> str:
     """The page with its sentences set as sentences, wherever a program wrote them."""
     content = _TABLE.sub(lambda table: _CELL.sub(_cell, table[0]), content)
     content = _UNMEASURED.sub(r"<p>\1</p>", content)
+    content = _CONTRACT.sub(lambda table: _STRESSED.sub(r"<em>\1</em>", table[0]), content)
     content = _QUOTING.sub(lambda quoting: _QUOTED.sub(r"<code>\1</code>", quoting[1]), content)
     content = _CAPTION.sub(lambda caption: _DAY.sub(r'<span class="kl-whole">\g<0></span>', caption[0]), content)
     content = _CODE.sub(_code, content)

@@ -90,6 +90,8 @@ def test_a_sentence_in_a_cell_wraps_and_a_figure_or_a_name_does_not():
     shown = typesetting(f'<table class="kl-table">{row}</table>{row}')
     assert shown.count("kl-long") == 1
     assert '<th scope="row" class="kl-long">one thread' in shown.partition("</table>")[0]
+    lines = "<td>100%, 64 of 64 warps<small>32 registers; limited by warps and registers</small></td>"
+    assert '<td class="kl-long">' in typesetting(f'<table class="kl-table">{lines}</table>')
 
 
 def test_what_a_sentence_quotes_is_code():
@@ -130,3 +132,10 @@ def test_what_was_not_measured_is_a_paragraph():
     )
     table = output.format("Not measured yet: a\nb")
     assert typesetting(table) == table
+
+
+def test_a_stressed_word_of_a_contract_is_stressed():
+    cell = "<tr><td>the sum is *not* rounded; a * b * c, 2**31</td></tr>"
+    shown = typesetting(f'<table class="kl-contract">{cell}</table>')
+    assert "is <em>not</em> rounded; a * b * c, 2**31" in shown
+    assert typesetting(f"<table>{cell}</table>") == f"<table>{cell}</table>"
