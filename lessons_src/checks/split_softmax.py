@@ -57,13 +57,16 @@ def stated(answer, x, splits, what):
     """Compares the states that the answer leaves with those of the formula in float64."""
     import torch
 
+    from kernels.trace.undefined import undefined_is_nan
+
     given = f"{what}, {splits} split{'s' * (splits > 1)}"
     found = {}
 
     def launch():
         found["maxima"], found["sums"] = answer.states(x, splits)
 
-    traced(launch, {"x": x}, outputs=[], given=given)
+    with undefined_is_nan():
+        traced(launch, {"x": x}, outputs=[], given=given)
     parts = [x[:, a:b].double() for a, b in columns(x, splits)]
     empty = torch.full((x.shape[0],), float("-inf"), dtype=torch.float64)
     maxima = torch.stack([part.amax(1) if part.shape[1] else empty for part in parts], 1)
@@ -82,10 +85,13 @@ def weighed(answer, x, splits, what, out_padding=0):
     """Compares the weights, and looks at every element that was read and written."""
     import torch
 
+    from kernels.trace.undefined import undefined_is_nan
+
     rows, width = x.shape
     out = torch.full((rows, width + out_padding), float("nan"), dtype=x.dtype)[:, :width]
     given = f"{what}, {splits} split{'s' * (splits > 1)}"
-    trace = traced(lambda: answer.softmax(x, out, splits), {"x": x, "out": out}, outputs=["out"], given=given)
+    with undefined_is_nan():
+        trace = traced(lambda: answer.softmax(x, out, splits), {"x": x, "out": out}, outputs=["out"], given=given)
     expected = torch.softmax(x.double(), dim=1)
     rounding = 2.0**-11 if x.dtype == torch.float16 else 0.0
     tolerance = (relative(x) + rounding) * float(expected.nan_to_num().max())
@@ -132,6 +138,18 @@ def ragged_states(answer):
 def far(answer):
     for centre in (-100.0, 100.0):
         stated(answer, scores(2, 19, centre=centre), 4, f"2 rows of 19 near {centre:g}")
+
+
+@EXERCISE.check(
+    "each column has one split",
+    cause="The spare places of a block belong to the neighbour: they may be neither read nor written.",
+    hint="Mask the store at both ends, as you masked the load: n < N and n < (s + 1) * columns.",
+    anchor="#which-columns",
+)
+def apart(answer):
+    x = scores(3, 20)
+    out = x.new_full((3, 20), float("nan"))
+    traced(lambda: answer.softmax(x, out, 4), {"x": x, "out": out}, outputs=["out"], given="3 rows of 20, 4 splits")
 
 
 @EXERCISE.check(

@@ -27,8 +27,8 @@ def columns_of(N: int, splits: int) -> int:
 def _states(x_ptr, maxima_ptr, sums_ptr, N, x_stride_m, splits, columns, BLOCK_N: tl.constexpr):
     m, s = tl.program_id(0) // splits, tl.program_id(0) % splits
     # --- fill in ---
-    # Split s owns `columns` columns from s * columns on, those that exist. The block is a
-    # power of two of places. Store one maximum and one sum, at place m * splits + s.
+    # Split s owns `columns` columns from s * columns on, those that exist. Its block has
+    # BLOCK_N places, a power of two. Store one maximum and one sum, at m * splits + s.
     # What may a split that holds nothing, or nothing but -inf, not compute?
     raise NotImplementedError("the state of one split")
     # --- end ---
