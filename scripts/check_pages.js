@@ -22,27 +22,39 @@
   },
 
   // Contrast takes axe a second for a thousand texts. Texts of one colour in places of one kind (the same elements and
-  // classes all the way up) have one contrast: all but the first of each kind are hidden while it is judged.
-  async contrast() {
-    const kinds = new Set(), paths = new WeakMap(), changed = []
+  // classes all the way up, on the same backgrounds) have one contrast: all but the first of each kind are hidden while
+  // it is judged, and kinds that were found good before, in this window or another, on this page or another, are `known`.
+  async contrast(known) {
+    const kinds = new Set(known), before = kinds.size, paths = new WeakMap(), changed = []
+    const hash = words => {
+      let [a, b] = [0xdeadbeef, 0x41c6ce57]
+      for (let i = 0; i < words.length; i++) {
+        a = Math.imul(a ^ words.charCodeAt(i), 2654435761)
+        b = Math.imul(b ^ words.charCodeAt(i), 1597334677)
+      }
+      return 4294967296 * (b & 2097151) + (a >>> 0)
+    }
+    const ground = s => `${s.backgroundColor} ${s.backgroundImage} ${s.opacity}`
     const path = e => {
       if (!e) return ""
-      if (!paths.has(e)) paths.set(e, `${path(e.parentElement)}>${e.tagName}.${e.getAttribute("class")}`)
+      if (!paths.has(e)) paths.set(e, hash(`${path(e.parentElement)}>${e.tagName}.${e.getAttribute("class")} ${ground(getComputedStyle(e))}`))
       return paths.get(e)
     }
     const all = [...document.body.querySelectorAll("*")].filter(e => e.checkVisibility({ visibilityProperty: true }))
     const again = all.map(e => {
       if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) return null
-      const s = getComputedStyle(e), kind = path(e) + s.color + s.backgroundColor + s.fontSize
+      const s = getComputedStyle(e), kind = hash(`${path(e)} ${s.color} ${s.fontSize} ${s.fontWeight}`)
       return kinds.has(kind) || !kinds.add(kind)
     })
+    if (kinds.size === before) return { found: [], kinds: [] }
     all.forEach((e, i) => {
       if (again[i] === null) return
       changed.push([e, e.style.visibility])
       e.style.visibility = again[i] ? "hidden" : "visible"
     })
     try {
-      return await this.axe({ runOnly: { type: "rule", values: ["color-contrast"] } })
+      const found = await this.axe({ runOnly: { type: "rule", values: ["color-contrast"] } })
+      return { found, kinds: [...kinds].slice(before) }
     } finally {
       changed.forEach(([e, was]) => { e.style.visibility = was })
     }

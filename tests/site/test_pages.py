@@ -9,6 +9,7 @@ from site_host import ROOT, nav_pages
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from check_pages import Looker
+from site_browser import hosted
 
 # One process builds the site and keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
@@ -53,6 +54,26 @@ def test_a_planted_fault_is_found(chromium, deployed, plant, said):
     found = planted.faults("authoring/drift/")
     planted.close()
     assert any(said in each for each in found), found
+
+
+def test_pale_text_is_found_again_and_good_text_is_judged_once(chromium, tmp_path):
+    def page(colour: str) -> str:
+        return f"<!doctype html><html lang=en><title>T</title><main><h1>H</h1><p style='color:{colour}'>Text</p></main>"
+
+    with hosted(tmp_path) as root:
+        looker = Looker(chromium, root, body=page("#999"))
+        for _ in range(2):
+            assert any("color-contrast" in each for each in looker.faults("index.html"))
+        looker._body, judged = page("#222"), []
+        looker._ask = lambda *asked, ask=looker._ask: judged.append(asked[1]) or ask(*asked)
+        for _ in range(2):
+            assert not any("color-contrast" in each for each in looker.faults("index.html"))
+        good = set(looker._good)
+        assert good and judged.count("contrast") == 8
+        looker._body = page("#999")
+        assert any("color-contrast" in each for each in looker.faults("index.html"))
+        looker.close()
+    assert looker._good == good
 
 
 def test_a_control_that_does_nothing_without_scripts_is_found(chromium, deployed):
