@@ -9,9 +9,11 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from site_host import ROOT, nav_pages
+from warm_python import WarmPython
 
 # One process builds the site and keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
@@ -56,18 +58,29 @@ def body(text: str) -> str:
     return re.sub(r"\A#.*\n(import os; .*\n)?", "", text).rstrip()
 
 
-def run(text: str, block, folder: Path) -> str:
+def environment() -> dict[str, str]:
+    found = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    found["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{found['PATH']}"
+    return found | {"PYTHONPATH": str(ROOT)}  # as for a file that was saved in the project's folder
+
+
+@pytest.fixture(scope="module")
+def warm():
+    python = WarmPython(environment())
+    yield python
+    python.close()
+
+
+def run(text: str, block, folder: Path, warm: WarmPython) -> str:
     """Why the program failed; empty when it ran."""
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    environment["PYTHONPATH"] = str(ROOT)  # as for a file that was saved in the project's folder
     if block.language == "bash":
-        command, where = ["bash", "-c", text], ROOT
+        done = subprocess.run(
+            ["bash", "-c", text], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=200
+        )
     else:
         file = folder / f"{block.id}.py"
         file.write_text(text)
-        command, where = [sys.executable, str(file)], folder
-    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, timeout=200)
+        done = warm.run(file)
     expected = block.returncode if block.language == "bash" else 0
     raised = done.stderr.strip().rpartition("\n")[2].partition(":")[0].rpartition(".")[2]
     if block.raises:
@@ -79,8 +92,8 @@ def run(text: str, block, folder: Path) -> str:
     return "" if done.returncode == expected else f"exit status {done.returncode}\n{done.stderr[-1500:]}"
 
 
-@pytest.mark.timeout(1500)  # some hundred processes, each of which starts PyTorch
-def test_every_program_that_can_be_copied_runs(deployed, blocks, tmp_path):
+@pytest.mark.timeout(1500)  # some hundred processes
+def test_every_program_that_can_be_copied_runs(deployed, blocks, warm, tmp_path):
     found = programs(deployed, blocks)
     # A program that is the beginning of a longer one has run when that one has; those that stop early run alone.
     distinct = [
@@ -93,9 +106,29 @@ def test_every_program_that_can_be_copied_runs(deployed, blocks, tmp_path):
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        failures = pool.map(lambda one, folder: run(one[0], one[2], folder), distinct, folders)
+        failures = pool.map(lambda one, folder: run(one[0], one[2], folder, warm), distinct, folders)
         failed = [f"{place}: {why}" for (_, place, _), why in zip(distinct, failures, strict=True) if why]
     assert failed == [], "\n\n".join(failed)
+
+
+@pytest.mark.parametrize(
+    ("text", "raises", "said"),
+    [
+        ("import torch\nprint(torch.ones(2))", "", ""),
+        ("print(torch.ones(2))", "", "NameError: name 'torch' is not defined"),
+        ("import sys\nassert 'triton' not in sys.modules and 'kernels' not in sys.modules", "", ""),
+        ("import os; os.environ['A_LEAK'] = '1'", "", ""),
+        ("import os\nassert 'A_LEAK' not in os.environ, 'of another program'\nsys.exit(3)", "", "NameError"),
+        ("import sys\nsys.exit(3)", "", "exit status 3"),
+        ("import os\nos.kill(os.getpid(), 9)", "", "exit status -9"),
+        ("raise KeyError('a')", "KeyError", ""),
+        ("raise KeyError('a')", "ValueError", "ValueError was to be raised"),
+    ],
+)
+def test_a_program_has_a_process_of_its_own_and_its_end_is_told(warm, tmp_path, text, raises, said):
+    block = SimpleNamespace(language="python", id="b", raises=raises)
+    why = run(text, block, tmp_path, warm)
+    assert said in why and bool(said) == bool(why), why
 
 
 def test_every_block_offers_a_program(deployed, blocks):
