@@ -183,7 +183,6 @@ def measure(repeat: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as name:
         ours, plain = Path(name, "ours"), Path(name, "plain")
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(ours)], check=True)
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ours, capture_output=True, text=True, check=True)
         make_plain(ours, plain)
         python = [sys.executable, "-m"]
         sites = {
@@ -204,7 +203,6 @@ def measure(repeat: int) -> dict[str, object]:
     versions = {each: importlib.metadata.version(each) for each in ("mkdocs", "mkdocs-material")}
     return {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit.stdout.strip(),
         "machine": {"cores": os.cpu_count(), "load": round(load, 1), "python": platform.python_version()} | versions,
         "sites": found,
     }

@@ -69,14 +69,10 @@ def test_a_planted_fault_is_found_and_its_place_is_known(planted, plant):
     if said is None:
         assert planted[number, "inside"] == []
         return
-    assert any(one.inside and one.words.startswith(said) for one in planted[number, "inside"]), planted[
-        number, "inside"
-    ]
-    if plant not in (
-        "an id that the theme has, too",
-        "an unclosed element",
-    ):  # those reach into the article from outside
-        assert planted[number, "before"] and not any(one.inside for one in planted[number, "before"])
+    inside, before = planted[number, "inside"], planted[number, "before"]
+    assert any(one.inside and one.words.startswith(said) for one in inside), inside
+    if plant != "an unclosed element":  # that reaches into the article from outside
+        assert before and not any(one.inside for one in before)
 
 
 def test_a_listed_sentence_inside_the_article_is_a_fault(planted):
