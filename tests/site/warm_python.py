@@ -16,7 +16,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-LIMIT_S = 200
+LIMIT_S = 400
 
 
 class WarmPython:
