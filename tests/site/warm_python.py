@@ -12,8 +12,8 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
 import traceback
-from contextlib import suppress
 from pathlib import Path
 
 LIMIT_S = 400
@@ -23,6 +23,7 @@ class WarmPython:
     """One such Python; calls may come from several threads, each has a process of its own."""
 
     def __init__(self, environment: dict[str, str]) -> None:
+        self._lock = threading.Lock()
         self._helper = subprocess.Popen(
             [sys.executable, __file__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -31,8 +32,9 @@ class WarmPython:
         """Run a file in its folder, as a program that ends by itself."""
         out, err, status = (file.with_suffix(end) for end in (".out", ".err", ".status"))
         os.mkfifo(status)
-        self._helper.stdin.write(json.dumps([str(file), str(out), str(err), str(status)]) + "\n")
-        self._helper.stdin.flush()
+        with self._lock:
+            self._helper.stdin.write(json.dumps([str(file), str(out), str(err), str(status)]) + "\n")
+            self._helper.stdin.flush()
         code = int(status.read_text() or -1)
         return subprocess.CompletedProcess([str(file)], code, out.read_text(), err.read_text())
 
@@ -54,10 +56,7 @@ def _child(file: str, out: str, err: str) -> None:
     except BaseException:
         traceback.print_exc()
         code = 1
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
+    sys.exit(code)  # as any program ends: what is registered for the end still runs
 
 
 def main() -> None:
