@@ -34,7 +34,7 @@ document$.subscribe(function () {
 // Folded answers are printed.
 var folded = []
 window.addEventListener("beforeprint", function () {
-  folded = Array.from(document.querySelectorAll("details:not([open])"))
+  folded = Array.from(document.querySelectorAll("details:not([open], .kl-scratch)"))
   folded.forEach(function (each) { each.open = true })
 })
 window.addEventListener("afterprint", function () {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from urllib.parse import urljoin
 
 import pytest
 from site_host import NEW, OLD, Document
@@ -33,6 +34,12 @@ def test_older_version_says_that_it_is_older(read):
         banner.wait_for(state="visible")
         reading.page.locator("[data-md-component=outdated] a").click()
         reading.page.wait_for_url("**/latest/")
+    for page in ("labs/3-softmax/", "reference/operators/", "essentials/"):
+        with read(f"{OLD}/{page}") as reading:
+            reading.page.locator("[data-md-component=outdated]").wait_for(state="visible")
+    with read("latest/") as reading:
+        reading.page.locator(".md-version__current").wait_for()
+        assert reading.page.locator("[data-md-component=outdated]").is_hidden()
     with read(f"{NEW}/") as reading:
         reading.page.locator(".md-version__current").wait_for()
         assert reading.page.locator("[data-md-component=outdated]").is_hidden()
@@ -67,3 +74,20 @@ def test_one_worker_does_it_all(request):
     if not hasattr(request.config, "workerinput"):
         pytest.skip("one process runs the tests")
     assert request.node.nodeid.endswith("@site")
+
+
+def test_each_version_keeps_its_own_results_and_sources(deployed):
+    """Nothing that a version shows is read from a place that another version shares."""
+    page = (deployed.files / OLD / "reference" / "your-gpu" / "index.html").read_text()
+    assert "data-your-gpu" in page  # our records are in the page, not fetched
+    for version in (OLD, NEW):
+        root = deployed.files / version
+        assert list((root / "source").rglob("*.html")) and (root / "search" / "search_index.json").is_file()
+        outside = []
+        for path in root.rglob("*.html"):
+            here = deployed.url(path.relative_to(deployed.files).as_posix().removesuffix("index.html"))
+            for link in Document(path.read_text()).links:
+                address = urljoin(here, link)
+                if address.startswith(deployed.url()) and not address.startswith(deployed.url(f"{version}/")):
+                    outside.append((path.name, link))
+        assert all(link.endswith("../latest/") for _, link in outside), outside[:5]  # the banner's
