@@ -54,7 +54,13 @@ def test_shapes_stand_out(name):
 
 def test_both_schemes_define_every_colour_and_nothing_else_does():
     assert scheme("default").keys() == scheme("slate").keys()
-    used = set(re.findall(r"var\((--kl-[\w-]+)", CSS)) - {"--kl-fill", "--kl-edge", "--kl-grow", "--kl-edge-shadow"}
+    used = set(re.findall(r"var\((--kl-[\w-]+)", CSS)) - {
+        "--kl-fill",
+        "--kl-edge",
+        "--kl-grow",
+        "--kl-edge-shadow",
+        "--kl-stripe",
+    }
     assert used <= scheme("default").keys() | {f"--kl-w{i}" for i in range(1, 9)}
     rules = re.sub(r"(:root,\s*)?\[data-md-color-scheme[^{]*\{[^}]*\}", "", CSS)
     assert not re.search(r":[^;{}]*#[0-9a-fA-F]{3,8}\b", rules.split("@media print")[0])
