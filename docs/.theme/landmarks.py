@@ -2,7 +2,7 @@
 
 Figures and tables that scroll are regions, named after what they show. Two of one name on a page are told apart by a
 number. A column without a heading has no heading cell. A table of Markdown stands in a box that scrolls. A figure
-that is drawn twice has two names. An input of a tab is written as HTML writes it.
+that is drawn twice has two names. An element without content ends without a slash.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 _REGION = re.compile(r'(<[^<>]*\brole="region"[^<>]*\baria-label=")([^"]*)(")')
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _DRAWN = re.compile(r'<svg class="kl-svg"[^<>]* aria-labelledby="(?P<name>kl-[\w-]+)-t".*?</svg>', re.DOTALL)
-_SLASH = re.compile(r"(<input\b[^<>]*?) ?/>")
+_SLASH = re.compile(r"(<(?:br|hr|img|input)\b[^<>]*?) ?/>")
 _EMPTY_HEADING = re.compile(r"<th(?P<rest>(?:\s[^<>]*)?)>\s*</th>")
 # The theme names a section's navigation after a label that is empty where the section has a page of its own.
 _SECTION = re.compile(

@@ -33,6 +33,10 @@ def test_a_figure_that_is_drawn_twice_has_two_names():
     assert found[:2] == found[2:4] and found[4:6] == found[6:]
 
 
+def test_an_element_without_content_ends_without_a_slash():
+    assert landmarks('<hr /><input type="radio" /><path d="M0 0"/>') == '<hr><input type="radio"><path d="M0 0"/>'
+
+
 def test_a_table_of_markdown_stands_in_a_box_and_one_of_a_figure_does_not():
     text = "<table><tr><td>1</td></tr></table><p>Text</p><table>\n</table><table class='kl-table'></table>"
     assert landmarks(text) == (
