@@ -13,6 +13,7 @@ REGISTERED = {
     "rmsnorm": ("rmsnorm", 1e-6),
     "bias_act": ("bias_act", "relu", 0.5),
     "bias_gelu": ("bias_act", "gelu", 1.0),
+    "split_softmax": ("split_softmax", None),
 }
 LAYOUTS = ("contiguous", "transposed", "no rows", "one column", "three dimensions")
 
