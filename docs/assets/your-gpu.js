@@ -166,6 +166,7 @@
   window.klYours = { misfit } // for tests
   const FIGURES = "figure.kl-fig--yours:not(.kl-yours--live)"
   const start = () => document.querySelectorAll(FIGURES).forEach(make)
+  document.documentElement.classList.add("kl-reads") // what moves down under the controls is not shown before
   if (window.klEach) klEach(FIGURES, make) // see early.js
   else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
   else start()
