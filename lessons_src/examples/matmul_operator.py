@@ -44,3 +44,15 @@ def register() -> None:
     """Makes the operator known to torch.compile and to autograd."""
     torch.library.register_fake("matmul_ext::matmul", fake)
     torch.library.register_autograd("matmul_ext::matmul", backward, setup_context=save)
+
+
+def keeps_to_its_stream(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the product of two float32 tensors on a GPU waits for what its caller's stream did before. Changes a."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())  # a and b are there before it begins
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(10**9)  # cycles: the side stream is busy for a while
+        a.fill_(1.0)  # so this is late
+        product = torch.ops.matmul_ext.matmul(a, b)
+    side.synchronize()
+    return torch.allclose(product, b.sum(dim=0).expand_as(product), atol=1e-3)
