@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kernels.bench import results
@@ -27,6 +27,23 @@ def experiment(name: str, gpu: str = "h200") -> Document | None:
 def not_measured(what: str, command: str) -> str:
     """The sentence that stands where a record will stand."""
     return f"Not measured yet on this GPU: {what}. On a machine with a GPU, `{command}` measures it."
+
+
+def recorded(experiments: Mapping[str, str], gpu: str = "h200") -> str:
+    """One line: how many of a page's experiments have a record of one GPU, and which wait for it.
+
+    `experiments` has, for what a reader calls an experiment, the name of its file without the ending. Raises ValueError
+    where it is empty.
+    """
+    if not experiments:
+        raise ValueError("A line about a page's records needs at least one experiment.")
+    there = {path.stem for path in folder(gpu).glob("*.json")}
+    waiting = [what for what, name in experiments.items() if name not in there]
+    of = len(experiments)
+    below = f"GPU experiment{'s' * (of > 1)} below."
+    if not waiting:
+        return f"Recorded on an {gpu.upper()}: {'the' if of == 1 else f'all {of} of the'} {below}"
+    return f"Recorded on an {gpu.upper()}: {of - len(waiting)} of {of} {below} Not yet: {'; '.join(waiting)}."
 
 
 def find(

@@ -4,7 +4,7 @@ import pytest
 from documents import provenance, record
 
 from kernels.bench import case_studies, results
-from kernels.bench.case_studies import experiment, find, not_measured, ranking, span, versus
+from kernels.bench.case_studies import experiment, find, not_measured, ranking, recorded, span, versus
 from kernels.bench.results import Document, encode
 
 
@@ -57,3 +57,15 @@ def test_an_experiment_that_was_not_measured_is_none_and_says_how(tmp_path, monk
     assert experiment("scale_rows").cases[0].op == "add"
     assert case_studies.folder() == path.parent
     assert not_measured("x", "y").endswith("`y` measures it.")
+
+
+def test_a_page_says_which_of_its_experiments_wait_for_a_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    both = {"the orders": "gemm-grouping", "the widths": "scale_rows"}
+    assert recorded(both) == "Recorded on an H200: 0 of 2 GPU experiments below. Not yet: the orders; the widths."
+    (tmp_path / "h200" / "experiments").mkdir(parents=True)
+    (tmp_path / "h200" / "experiments" / "scale_rows.json").write_text("{}")
+    assert recorded(both) == "Recorded on an H200: 1 of 2 GPU experiments below. Not yet: the orders."
+    assert recorded({"the widths": "scale_rows"}) == "Recorded on an H200: the GPU experiment below."
+    with pytest.raises(ValueError, match="at least one"):
+        recorded({})
