@@ -26,9 +26,6 @@ EXCUSED = {
     ("lessons_src/checks/measurement.py", "1e-06 * case['median_us']"): "the record's samples are rounded when stored",
     ("lessons_src/checks/measurement.py", "1e-06 * case['gb_per_s']"): "the record's samples are rounded when stored",
     ("lessons_src/checks/measurement.py", "1e-12"): "one division of Python's own numbers, 2**-53",
-    ("lessons_src/examples/matmul_operator.py", "atol=0.001"): (
-        "tells two inputs apart: a product that did not wait has read other numbers, and is off by far more"
-    ),
 }
 
 
