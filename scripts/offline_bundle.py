@@ -55,7 +55,8 @@ def mend(text: str, page: Path, folder: Path) -> str:
     MkDocs turns links of Markdown; those that a block or a notebook wrote stand as they are. Only a link that leads to
     no file is changed, and only where the file that it means is there.
     """
-    inside = page.with_suffix("").relative_to(folder).as_posix()  # where the page is, if it were a folder
+    here = page.parent.relative_to(folder).as_posix()
+    inside = here if page.name == "index.html" else posixpath.join(here, page.stem)  # the page's address as a folder
 
     def turned(match: re.Match) -> str:
         before, link, rest = match.groups()
@@ -64,7 +65,7 @@ def mend(text: str, page: Path, folder: Path) -> str:
         meant = posixpath.normpath(posixpath.join(inside, link))
         for name in (meant, f"{meant}.html", f"{meant}/index.html"):
             if (folder / name).is_file():
-                return f"{before}{posixpath.relpath(name, posixpath.dirname(inside) or '.')}{rest}"
+                return f"{before}{posixpath.relpath(name, here)}{rest}"
         return match[0]
 
     return _LINK.sub(turned, text)

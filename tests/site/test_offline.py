@@ -60,13 +60,20 @@ def test_every_link_of_the_bundle_leads_to_a_file(unpacked):
 
 
 def test_links_that_mean_a_folder_lead_to_the_file(tmp_path):
-    for name in ("a/one.html", "a/two.html", "a/files/x.txt", "b/index.html"):
+    for name in ("a/index.html", "a/one.html", "a/two.html", "a/files/x.txt", "b/index.html", "index.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     turned = {"../two/#at": "two.html#at", "../files/x.txt": "files/x.txt", "../../b/": "../b/index.html"}
     turned |= {"../gone/": "../gone/", "two.html": "two.html"}
     for before, after in turned.items():
         page = offline_bundle.mend(f'<a href="{before}">it</a>', tmp_path / "a/one.html", tmp_path)
+        assert page == f'<a href="{after}">it</a>'
+    for index, before, after in (
+        ("a", "two/", "two.html"),
+        ("a", "../b/#at", "../b/index.html#at"),
+        ("", "a/two/", "a/two.html"),
+    ):
+        page = offline_bundle.mend(f'<a href="{before}">it</a>', tmp_path / index / "index.html", tmp_path)
         assert page == f'<a href="{after}">it</a>'
     same = '<a href="https://example.org/../x/"><a href="#here"><a href="mailto:me">'
     assert offline_bundle.mend(same, tmp_path / "a/one.html", tmp_path) == same
