@@ -14,12 +14,12 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from kernels.lessons.locks import ended_by_signals, is_alive
 
 _PART = ".part-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_-]+)*(?:/[a-z0-9][a-z0-9-]*)?")
@@ -100,7 +100,7 @@ class Repository:
         self._refuse_what_exists(branch, final)
         created = _missing_parents(final)
         part = final.parent / f"{_PART}{os.getpid()}" / final.name
-        with _interruptible():
+        with ended_by_signals():
             try:
                 commit = self._commit(files, f"Scratch: {name}")
                 part.parent.mkdir(parents=True)
@@ -122,7 +122,8 @@ class Repository:
 
     def _refuse_what_exists(self, branch: str, final: Path) -> None:
         for part in final.parent.glob(f"{_PART}*"):  # left by one that was killed
-            if not _alive(part.name.removeprefix(_PART)):
+            process = part.name.removeprefix(_PART)
+            if process.isdecimal() and not is_alive(int(process)):
                 self._remove(part)
         if not self._run("show-ref", "--verify", "--quiet", "refs/heads/scratch").returncode:
             raise Refused("a branch named 'scratch' is in the way of scratch/…: git branch --move scratch scratch-old")
@@ -251,32 +252,3 @@ def _missing_parents(path: Path) -> list[Path]:
             break
         found.append(parent)
     return found
-
-
-def _alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """While it lasts, being asked to end is an exception, so that what was begun is taken back."""
-    asked = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-    def end(number: int, _) -> None:
-        raise SystemExit(128 + number)
-
-    try:
-        before = {number: signal.signal(number, end) for number in asked}
-    except ValueError:  # not the main thread
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

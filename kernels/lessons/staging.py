@@ -6,14 +6,13 @@ finish.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
+
+from kernels.lessons.locks import is_alive, locked
 
 
 class Staging:
@@ -22,7 +21,7 @@ class Staging:
     def __init__(self, target: Path) -> None:
         self.target = target
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target):
+        with locked(target.parent):
             _clear_up(target)
             self.folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-{os.getpid()}-", dir=target.parent))
 
@@ -30,7 +29,7 @@ class Staging:
         """Put the staged site where readers find it; the old one goes."""
         self.folder.chmod(0o755)
         old = self.target.with_name(f".{self.target.name}-old")
-        with _locked(self.target):
+        with locked(self.target.parent):
             _clear_up(self.target)  # another build may have been killed between its two renames
             if self.target.exists():
                 self.target.rename(old)
@@ -52,39 +51,5 @@ def _clear_up(target: Path) -> None:
             old.rename(target)
     for folder in target.parent.glob(f".{target.name}-*-*"):
         match = re.fullmatch(re.escape(f".{target.name}-") + r"(\d+)-\w+", folder.name)
-        if match and not _alive(int(match[1])):
+        if match and not is_alive(int(match[1])):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    if os.name == "nt":
-        return True  # signal 0 would end it; a left-over folder only costs space
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-@contextlib.contextmanager
-def _locked(target: Path) -> Iterator[None]:
-    """One build at a time may change over. The system lets go of the lock of a killed process."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    name = hashlib.sha256(str(target.resolve()).encode()).hexdigest()[:16]
-    path = Path(tempfile.gettempdir(), f"kernel-lessons-{name}.lock")
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError:  # another user's file: then the two do not share a checkout either
-        yield
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
