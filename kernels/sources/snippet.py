@@ -32,13 +32,21 @@ def source_of(reference: str, root: Path | None = None) -> Snippet:
     (``cuda/kernels.cu:kThreads,kWarps``): they come in file order.
 
     Raises:
-        KeyError: no such file, module or symbol.
+        KeyError: no such file, module or symbol, a module that only passes the symbol on, or a file that is not UTF-8.
     """
-    sources = Sources(root)
+    try:
+        return _found(reference, Sources(root))
+    except UnicodeDecodeError as error:
+        raise KeyError(f"{reference!r} cannot be read: a file is not UTF-8 ({error})") from None
+
+
+def _found(reference: str, sources: Sources) -> Snippet:
     if ":" not in reference:
         return _whole_file(sources, reference)
     place, _, names = reference.rpartition(":")
     wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise KeyError(f"{reference!r} names no symbol: write one behind the colon, or the file alone for all of it")
     if place.endswith(CUDA_SUFFIXES):
         for name in wanted:
             sources._check_cuda(place, name)
@@ -48,11 +56,11 @@ def source_of(reference: str, root: Path | None = None) -> Snippet:
         spans = [span for name in wanted for span in symbols[name].spans]
         language = "cuda"
     else:
-        path = sources.module_file(place) or Path()
         for name in wanted:
             sources._check_python(place, name)
+        path = sources.module_file(place)
         text = path.read_text(encoding="utf-8")
-        spans = _python_spans(text, set(wanted))
+        spans = [span for name in wanted for span in _python_spans(place, text, name)]
         language = "python"
     lines = text.splitlines()
     marker = "//" if language == "cuda" else "#"
@@ -78,18 +86,31 @@ def _whole_file(sources: Sources, reference: str) -> Snippet:
     return Snippet(text, reference, 1, text.count("\n") + 1, languages[path.suffix], ((text, 1),))
 
 
-def _python_spans(text: str, names: set[str]) -> list[tuple[int, int]]:
-    spans = []
-    for node in ast.parse(text).body:
+def _python_spans(module: str, text: str, name: str) -> list[tuple[int, int]]:
+    spans, tree = [], ast.parse(text)
+    for node in tree.body:
         targets = getattr(node, "targets", [getattr(node, "target", None)])
         stored = [each for target in targets if target is not None for each in ast.walk(target)]
         bound = {getattr(node, "name", None)} | {
             each.id for each in stored if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
         }
-        if bound & names:
+        if name in bound:
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
             spans.append((first, node.end_lineno or first))
+    if not spans:
+        raise KeyError(_passed_on(module, tree, name))
     return spans
+
+
+def _passed_on(module: str, tree: ast.Module, name: str) -> str:
+    """Why a name that a module has cannot be included from there."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            alias = next((each for each in node.names if (each.asname or each.name) == name), None)
+            if alias:
+                node.names = [alias]
+                return f"{module} does not define {name!r}: `{ast.unparse(node)}`; name the module that defines it"
+    return f"{module} binds {name!r} inside another statement; move it to the top of the module, or include the file"
 
 
 def _with_comment(lines: list[str], first: int, marker: str) -> int:

@@ -370,6 +370,10 @@ def test_an_include_that_names_nothing_is_red_without_a_build(project):
     assert (
         done.status == 1 and "docs/p.md:3: include: include='kernels.toy:doubel': kernels.toy defines no" in done.text
     )
+    project.write("kernels/other.py", "from kernels.toy import double\n")
+    project.edit("docs/p.md", "kernels.toy:doubel", "kernels.other:double")
+    done = project.lessons("verify", "--frozen")
+    assert done.status == 1 and "docs/p.md:3: include: include='kernels.other:double': kernels.other does" in done.text
 
 
 def test_a_stale_record_behind_an_inline_value_is_named(project):

@@ -152,6 +152,27 @@ def test_a_snippet_of_a_name_that_was_bound_beside_others(project):
     assert source_of("kernels.tile:BIAS", project).text == "BIAS: float = 0.5"
 
 
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("kernels.ops.operator:double", r"`from kernels\.ops\.helper import double`; name the module that defines it"),
+        ("kernels.ops.operator:helper", r"`import kernels\.ops\.helper as helper`"),
+        ("kernels.ops.operator:launch,double", "does not define 'double'"),
+        ("kernels.choice:FAST", "inside another statement"),
+        ("kernels.ops.operator:", "names no symbol"),
+        ("cuda/kernels.cu:", "names no symbol"),
+        ("kernels.nothing:", "names no symbol"),
+        ("kernels.latin:x", "not UTF-8"),
+        ("kernels/latin.py", "not UTF-8"),
+    ],
+)
+def test_a_snippet_that_cannot_be_taken_is_a_sentence(project, reference, said):
+    (project / "kernels" / "choice.py").write_text("if True:\n    FAST = 1\n")
+    (project / "kernels" / "latin.py").write_bytes(b"x = '\xe9'\n")
+    with pytest.raises(KeyError, match=said):
+        source_of(reference, project)
+
+
 def test_windows_line_ends_change_nothing(project):
     before = all_fingerprints(project)
     for path in ("cuda/kernels.cu", "kernels/ops/helper.py", "kernels/ops/operator.py"):
