@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO, UNAVAILABLE, C
 from kernels.exercises.needs import lacking
 
 SIZE_LIMIT = 1 << 20  # bytes of an answer
+START_S = 300.0  # in which a warm process has imported what its checks need, also from a slow disk
 
 
 class BrokenChecks(RuntimeError):
-    """The check file, and not the answer, is at fault; the message names it."""
+    """The check file, or the process that runs it, and not the answer, is at fault; the message names it."""
 
 
 class Checker:
@@ -38,14 +40,7 @@ class Checker:
     def close(self) -> None:
         """End the warm processes."""
         for process in self._warm.values():
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-            try:
-                process.wait(2)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            process.stdout.close()
+            _close(process)
         self._warm.clear()
 
     def judge(
@@ -94,8 +89,11 @@ class Checker:
         results: list[CheckResult] = []
         titles: list[str] = []
         broken = ""
-        process.stdin.write(json.dumps(job) + "\n")
-        process.stdin.flush()
+        try:
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+        except OSError:  # no reader: the process has ended since it was last asked
+            raise BrokenChecks(self._ended(needs)) from None
         for line in iter(process.stdout.readline, ""):
             message = json.loads(line)
             if "end" in message:  # read to here in every case: what is left would be taken for the next answer's
@@ -111,13 +109,20 @@ class Checker:
             results.append(result)
             if heard:
                 heard(result)
-        del self._warm[needs]
-        raise BrokenChecks(f"the process that starts the checks ended with status {process.wait()}")
+        raise BrokenChecks(self._ended(needs))
+
+    def _ended(self, needs: str) -> str:
+        """Put the warm process away, which has ended or reads no more, and say so."""
+        process = self._warm.pop(needs)
+        _close(process)
+        return f"the process that starts the checks ended with status {process.returncode}; ask again"
 
     def _process(self, needs: str, root: str) -> subprocess.Popen:
         process = self._warm.get(needs)
         if process is not None and process.poll() is None:
             return process
+        if process is not None:
+            _close(self._warm.pop(needs))
         process = subprocess.Popen(
             [sys.executable, "-m", "kernels.exercises.warm", needs],
             stdin=subprocess.PIPE,
@@ -128,13 +133,31 @@ class Checker:
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C is for the one who asks, who then closes this
         )
-        answer = json.loads(process.stdout.readline() or '{"ready": false, "reason": "it ended at once"}')
+        stuck = threading.Timer(START_S, process.kill)
+        stuck.start()
+        line = process.stdout.readline()
+        late = not stuck.is_alive()
+        stuck.cancel()
+        ended = f"its process {f'did not answer within {START_S:g} s' if late else 'ended at once'}"
+        answer = json.loads(line) if line else {"ready": False, "reason": ended}
         if not answer["ready"]:
             process.kill()
-            process.wait()
+            _close(process)
             raise _NotReady(answer["reason"])
         self._warm[needs] = process
         return process
+
+
+def _close(process: subprocess.Popen) -> None:
+    """End a warm process, which ends by itself when its standard input does, and close what leads to it."""
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
 
 
 class _NotReady(RuntimeError):

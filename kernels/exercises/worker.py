@@ -75,7 +75,7 @@ def look(job: dict[str, Any], number: int, tell: Callable[[dict[str, Any]], None
         why = "the answer returned nothing to look at: a count of 0, an empty list"
         status, failure = FAIL, Failure(sentence, kind="vacuous", cause=why)
     if failure is not None and status == FAIL:
-        failure = filled(failure, cause=check.cause, hint=check.hint, anchor=check.anchor)
+        failure = filled(failure, anchor=check.anchor, **_thoughts(check, failure))
     elapsed = time.perf_counter() - began
     tell({"result": as_message(CheckResult(check.title, status, failure, seen.compared, elapsed))})
 
@@ -180,11 +180,16 @@ def _raised(error: BaseException, answer: ModuleType, file: str, checks: str) ->
     return FAIL, failure
 
 
+def _thoughts(check: Check, failure: Failure) -> dict[str, str]:
+    """The check's own cause and hint; they explain wrong results, so an error gets neither."""
+    return {} if failure.kind == "raised" else {"cause": check.cause, "hint": check.hint}
+
+
 def _slip(error: BaseException) -> str:
-    """What an error of Python's own words usually means; "" where the check knows better what its input provokes."""
+    """What an error of Python's own words usually means, "" where they may mean anything."""
     if isinstance(error, NameError):
         return "the name is not defined where this line runs"
-    if isinstance(error, TypeError):
+    if isinstance(error, TypeError) and "unsupported operand" in str(error):
         return "values of these types do not go together; a list, say, is computed with element by element"
     return ""
 

@@ -99,6 +99,30 @@ def test_a_slip_in_python_is_told_as_one(check, files, slip, cause):
     assert not any(part in text for part in ("rounds down", "  element ", "  got "))
 
 
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [
+        ("[1][n]", "The answer raises IndexError: list index out of range"),
+        ("len(n, n)", "The answer raises TypeError: len() takes exactly one argument (2 given)"),
+        ("n // 0", "The answer raises ZeroDivisionError"),
+        ("{}[n]", "The answer raises KeyError: 3"),
+    ],
+)
+def test_an_error_that_is_not_known_gets_no_cause(check, files, slip, said):
+    """What was raised, and where; a check's own cause and hint explain a wrong result."""
+    checks = files.checks.read_text(encoding="utf-8")
+    files.checks.write_text(checks.replace('anchor="#odd"', 'hint="Think of n + 1.", anchor="#odd"'), encoding="utf-8")
+    code = f"return {slip} if n % 2 else n // 2"
+    write(files, f"    {code}\n")
+    _, text = check("halves")
+    assert said in text and f"code           {code}" in text and "line           halves.py:10" in text
+    assert "docs/lessons/halves.md#odd" in text
+    assert "likely cause" not in text and "Think of n + 1." not in text
+    write(files, WRONG)
+    _, text = check("halves")
+    assert "likely cause   // rounds down" in text and "hint           Think of n + 1." in text
+
+
 def test_an_address_is_never_broken_in_two(check, files):
     heading = "a-heading-of-some-length-as-they-have-them"
     files.checks.write_text(files.checks.read_text().replace("#odd", f"#{heading}"))
