@@ -1,4 +1,4 @@
-"""The process that runs the checks may die or hang: the one who asks gets a sentence, and the next question an answer."""
+"""The process that runs the checks may die or hang: who asks gets a sentence, and the next question an answer."""
 
 import pytest
 from project import RIGHT, source
@@ -16,7 +16,7 @@ def test_a_process_that_died_before_it_was_asked_is_told_and_replaced(files, mon
         process.wait()
         with monkeypatch.context() as patched:  # it looked alive, and was dead when it was written to
             patched.setattr(checker, "_process", lambda needs, root: process)
-            with pytest.raises(BrokenChecks, match="ended with status -?9; ask again"):
+            with pytest.raises(BrokenChecks, match=r"ended with status -?9; ask again"):
                 checker.judge(files, source(RIGHT))
         assert process.stdout.closed
         assert checker.judge(files, source(RIGHT)).kind == PASS
