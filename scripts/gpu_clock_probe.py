@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kernels.bench.device import CudaDevice, gpu_missing
 from kernels.bench.provenance import clocks
-from kernels.bench.results import write_atomically
+from kernels.sources.files import write_whole
 
 EDGES_MS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000)
 
@@ -88,7 +88,7 @@ def main() -> int:
     for label, count, middle, share in table(found["began_us"], found["took_us"]):
         print(f"{label:<24}{count:>6}{middle:>12.1f}{share:>11.2f}x")
     if chosen.output:
-        write_atomically(chosen.output, json.dumps({"gpu": device.name, **found}, allow_nan=False).encode() + b"\n")
+        write_whole(chosen.output, json.dumps({"gpu": device.name, **found}, allow_nan=False).encode() + b"\n")
     return 0
 
 

@@ -14,8 +14,9 @@ from kernels.bench import profiling
 from kernels.bench.device import gpu_missing
 from kernels.bench.profile_metrics import Profile, ProfileError, explain
 from kernels.bench.provenance import command_line, commit
-from kernels.bench.results import hash_today, write_atomically
+from kernels.bench.results import hash_today
 from kernels.bench.run import UsageError, parse_shape
+from kernels.sources.files import write_whole
 
 MISSING = 3
 
@@ -94,7 +95,7 @@ def profile_kernel(
     typer.echo(explain(kernels, profile.bytes_moved if len(kernels) == 1 else 0))
     typer.echo(f"\n{timeline}")
     path = output or Path("results/local") / f"profile-{op}.json"
-    write_atomically(path, profiling.encode(profile))
+    write_whole(path, profiling.encode(profile))
     typer.echo(f"Written: {path}", err=True)
 
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kernels.bench import provenance, tool_reports
 from kernels.bench.device import gpu_missing
-from kernels.bench.results import write_atomically
+from kernels.sources.files import write_whole
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -43,7 +43,7 @@ def collect(
         report = tool_reports.look(each)
         document.reports.append(report)
         typer.echo(f"{report.key}: {report.status}" + (f", {report.seconds:.1f} s" if report.seconds else ""))
-        write_atomically(path, tool_reports.encode(document))
+        write_whole(path, tool_reports.encode(document))
     typer.echo(f"Written: {path}", err=True)
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kernels.bench import two_devices as runs
 from kernels.bench.device import gpu_missing
-from kernels.bench.results import write_atomically
+from kernels.sources.files import write_whole
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -62,7 +62,7 @@ def two_devices(
     )
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(output, runs.encode(document))
+        write_whole(output, runs.encode(document))
     typer.echo(runs.report(document))
     raise typer.Exit(int(any(case.status != "ok" for case in found)))
 

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kernels.bench import overhead
 from kernels.bench.device import gpu_missing
-from kernels.bench.results import write_atomically
 from kernels.bench.run import UsageError, parse_shape
+from kernels.sources.files import write_whole
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -66,7 +66,7 @@ def wrapper_overhead(
     )
     typer.echo(overhead.table(document))
     path = output or Path("results/local") / f"overhead-{op}.json"
-    write_atomically(path, overhead.encode(document))
+    write_whole(path, overhead.encode(document))
     typer.echo(f"Written: {path}", err=True)
 
 

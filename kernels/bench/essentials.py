@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from kernels.bench.results import RESULTS, Clocks, Provenance, ResultsError, write_atomically
+from kernels.bench.results import RESULTS, Clocks, Provenance, ResultsError
+from kernels.sources.files import write_whole
 
 FILE = "essentials.json"
 COMMAND = "python scripts/essentials.py --output results/local/essentials.json"
@@ -66,7 +67,7 @@ def decode(data: bytes, name: str = "file") -> Essentials:
 
 
 def write(path: Path, document: Essentials) -> None:
-    write_atomically(path, encode(document))
+    write_whole(path, encode(document))
 
 
 class Found(msgspec.Struct):

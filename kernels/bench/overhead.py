@@ -17,7 +17,8 @@ from typing import Any, Literal
 import msgspec
 
 from kernels.bench.rates import median, ratio, spread
-from kernels.bench.results import Clocks, Provenance, ResultsError, write_atomically
+from kernels.bench.results import Clocks, Provenance, ResultsError
+from kernels.sources.files import write_whole
 
 SCHEMA_VERSION = 1
 SHAPE = (32, 127)
@@ -186,5 +187,5 @@ def schema_text() -> str:
 
 
 if __name__ == "__main__":
-    write_atomically(SCHEMA, schema_text().encode())
+    write_whole(SCHEMA, schema_text())
     print(SCHEMA.name)

@@ -14,8 +14,8 @@ from kernels.bench.results import (
     decode,
     read,
     same_gpu,
-    write_atomically,
 )
+from kernels.sources.files import write_whole
 
 BASELINE = "torch"
 
@@ -154,7 +154,7 @@ def write(text: str, path: Path) -> None:
             pass
         else:
             raise ResultsError(f"{path} holds results: a report never replaces them. Choose another --output.")
-    write_atomically(path, text.encode())
+    write_whole(path, text)
 
 
 def report(paths: Sequence[Path]) -> str:

@@ -7,9 +7,7 @@ from these classes.
 """
 
 import math
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from kernels.bench.rates import median, rates, ratio, spread
+from kernels.sources.files import write_whole
 
 SCHEMA_VERSION = 1
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -252,24 +251,6 @@ def read(path: Path | str) -> Document:
     return document
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write under a temporary name in the same folder, flush to the disk, rename. Readers see the old file or the new
-    one.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 class Writer:
     """Writes a run case by case.
 
@@ -306,7 +287,7 @@ class Writer:
         return self.path
 
     def _flush(self) -> None:
-        write_atomically(self.partial, encode(self.document))
+        write_whole(self.partial, encode(self.document))
 
 
 def same_gpu(documents: Iterable[Document]) -> str:

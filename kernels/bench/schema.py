@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from kernels.bench.results import SCHEMA_VERSION, Document, write_atomically
+from kernels.bench.results import SCHEMA_VERSION, Document
+from kernels.sources.files import write_whole
 
 PATH = Path(__file__).with_name("results.schema.json")
 
@@ -28,7 +29,7 @@ def text() -> str:
 
 def write_schema(path: Path = PATH) -> Path:
     """Write the schema file."""
-    write_atomically(path, text().encode())
+    write_whole(path, text())
     return path
 
 

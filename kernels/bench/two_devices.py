@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from kernels.bench.results import Provenance, ResultsError, write_atomically
+from kernels.bench.results import Provenance, ResultsError
+from kernels.sources.files import write_whole
 
 SCHEMA_VERSION = 1
 SCHEMA = Path(__file__).with_name("two_devices.schema.json")
@@ -314,5 +315,5 @@ def schema_text() -> str:
 
 
 if __name__ == "__main__":
-    write_atomically(SCHEMA, schema_text().encode())
+    write_whole(SCHEMA, schema_text())
     print(SCHEMA.name)

@@ -14,8 +14,8 @@ from pathlib import Path
 from kernels.exercises import library
 from kernels.exercises.gate import Gated, GateFault, Judged, gate
 from kernels.exercises.needs import lacking
-from kernels.exercises.progress import write_whole
 from kernels.sources import Sources, project_root
+from kernels.sources.files import write_whole
 
 FILE = ".lessons/exercise-gate.json"
 _PACKAGE = Path(__file__).resolve().parents[2]

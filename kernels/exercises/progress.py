@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.exercises.model import EXIT_CODES
+from kernels.sources.files import locked, write_whole
 
 FILE = ".lessons/exercises.json"
 _FORMAT = 1
@@ -55,12 +53,14 @@ class Progress:
 
     def note(self, name: str, verdict: str) -> None:
         """Remember a verdict. A folder that cannot be written costs the memory, and nothing else."""
-        found = self.read()
-        passed = verdict == "PASS" or (name in found and found[name].passed)
-        found[name] = Reached(verdict, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), passed)
-        document = {"format": _FORMAT, "exercises": {key: vars(entry) for key, entry in sorted(found.items())}}
         try:
-            write_whole(self.path, json.dumps(document, indent=1) + "\n")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with locked(self.path.parent):  # another check may end at the same time, under `--watch`
+                found = self.read()
+                passed = verdict == "PASS" or (name in found and found[name].passed)
+                found[name] = Reached(verdict, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), passed)
+                document = {"format": _FORMAT, "exercises": {key: vars(entry) for key, entry in sorted(found.items())}}
+                write_whole(self.path, json.dumps(document, indent=1) + "\n")
         except OSError as error:
             self.remark = f"the verdict cannot be kept in {FILE} ({error.strerror})."
 
@@ -73,17 +73,3 @@ class Progress:
             return {}
         self.remark = f"{FILE} could not be read ({why}); it is now {aside.name}, and progress begins anew."
         return {}
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from kernels.inspect.facts import CompileFacts
 from kernels.sources import project_root
+from kernels.sources.files import write_whole
 
 
 def key_of(*parts: object) -> str:
@@ -41,12 +40,7 @@ def read_json(key: str) -> Any:
 
 def write_json(key: str, value: object) -> None:
     """Stores a value that JSON can hold. Another process sees all of the file or none of it."""
-    path = _path(key)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{key}.")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(value, file)
-    Path(partial).replace(path)
+    write_whole(_path(key), json.dumps(value), durable=False)
 
 
 def _path(key: str) -> Path:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -273,26 +272,3 @@ def test_an_unknown_gpu_is_a_sentence(kept: Path) -> None:
 def test_a_real_fingerprint_is_found() -> None:
     assert len(results.hash_today("kernels.ops.add:add") or "") == 16
     assert results.hash_today("kernels.ops.add:no_such_kernel") is None
-
-
-def test_writing_leaves_no_temporary_file(tmp_path: Path) -> None:
-    for _ in range(3):
-        results.write_atomically(tmp_path / "a.json", b"{}")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-    assert time.time() - (tmp_path / "a.json").stat().st_mtime < 60
-
-
-@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    path = tmp_path / "a.json"
-    results.write_atomically(path, b"old")
-
-    def fails(*_: object) -> None:
-        raise OSError("no space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(step, fails)
-        with pytest.raises(OSError, match="no space"):
-            results.write_atomically(path, b"new and longer")
-    assert path.read_bytes() == b"old"
-    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]

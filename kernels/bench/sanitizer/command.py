@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernels.bench.results import write_atomically
 from kernels.bench.sanitizer.plants import CUDA_REPLACE
 from kernels.bench.sanitizer.record import Sanitizers, encode, report
 from kernels.bench.sanitizer.run import Limits, run
+from kernels.sources.files import write_whole
 
 
 def tool_version(sanitizer: str) -> str:
@@ -95,6 +95,6 @@ def sanitize(
     )
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(output, encode(document))
+        write_whole(output, encode(document))
     say(report(document))
     return int(any(check.state in ("no", "not run") for path in records for check in path.checks))

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from kernels.bench.results import RESULTS, Provenance, ResultsError, write_atomically
+from kernels.bench.results import RESULTS, Provenance, ResultsError
+from kernels.sources.files import write_whole
 
 SCHEMA_VERSION = 1
 SCHEMA = Path(__file__).with_name("sanitizers.schema.json")
@@ -159,5 +160,5 @@ def schema_text() -> str:
 
 
 if __name__ == "__main__":
-    write_atomically(SCHEMA, schema_text().encode())
+    write_whole(SCHEMA, schema_text())
     print(SCHEMA.name)
