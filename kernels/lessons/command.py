@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kernels.lessons import check_command, new_command, scratch_command
-from kernels.lessons.model import Fault
+from kernels.lessons.model import NEEDS, Fault
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,6 +43,9 @@ def build(
     from kernels.lessons.mkdocs_plugin import build_site
 
     _in_a_project(config_file)
+    if mode not in ("run", "frozen", "verify"):
+        _err.print(f"lessons: --mode {mode!r} is not one of run, frozen, verify", markup=False)
+        raise typer.Exit(2)
     os.environ["LESSONS_MODE"] = mode
     _mkdocs(lambda: build_site(config_file, strict=strict, site_dir=site_dir))
 
@@ -108,9 +111,15 @@ def accept(
     config_file: Config = None,
     needs: Annotated[str, typer.Option(help="Only blocks with this need, as in gpu.")] = "",
 ) -> None:
-    """Execute blocks and write what they give as the accepted outputs. A page with a failing block is refused."""
+    """Execute blocks and write what they give as the accepted outputs. A page with a failing block is refused.
+
+    Where blocks are chosen, only these run, and the earlier blocks of their sessions.
+    """
     from kernels.lessons.report import described, summary
 
+    if needs and needs not in NEEDS:
+        _err.print(f"lessons: --needs {needs!r} is not one of {', '.join(NEEDS)}", markup=False)
+        raise typer.Exit(2)
     engine, sources, docs = _open(config_file)
     try:
         wanted = [name.partition("#") for name in pages or []]
@@ -123,6 +132,13 @@ def accept(
                 return (not ids[page] or block.id in ids[page]) and (not needs or needs in block.needs)
 
             ids |= {source.name: set() for source in chosen if source.name not in ids}
+            chosen = [each for each in chosen if any(only(each.name, block) for block in engine.scan(each).blocks)]
+            if not chosen:
+                _err.print(f"lessons: none of the chosen blocks needs {needs}", markup=False)
+                raise typer.Exit(2)
+            if needs and (lacking := engine.machine.lacking((needs,))):
+                _err.print(f"lessons: the chosen blocks cannot run here; {lacking[0]}", markup=False)
+                raise typer.Exit(3)
         report = _bring(engine, chosen, "accept", only=only)
     finally:
         engine.close()

@@ -54,10 +54,10 @@ class Report:
         return [fault for name in sorted(self.pages) for fault in self.pages[name].all_faults()]
 
     def counts(self) -> Counts:
-        """Blocks in the sources, and what became of them."""
+        """Blocks that were asked for, and what became of them."""
         counts = Counts()
         for page in self.pages.values():
-            counts.sources += len(page.scan.blocks)
+            counts.sources += len(page.scan.blocks) - page.not_chosen
             for outcome in page.outcomes.values():
                 setattr(counts, outcome.status, getattr(counts, outcome.status) + 1)
                 counts.drifted += any(fault.kind in ("drift", "new") for fault in outcome.faults)
@@ -115,9 +115,9 @@ class Engine:
     ) -> Report:
         """Bring the pages to a state that can be shown, and say what is wrong with them.
 
-        `progress` hears (what starts, blocks started, blocks to run). `only` restricts what `accept` may replace:
-        it is asked with a page's name and a block. When `interrupted` says yes, what runs is stopped, and the report
-        leaves out the pages that were not done.
+        `progress` hears (what starts, blocks started, blocks to run). `only` restricts what `accept` runs and may
+        replace: it is asked with a page's name and a block. When `interrupted` says yes, what runs is stopped, and the
+        report leaves out the pages that were not done.
 
         Raises:
             ValueError: `mode` is not a mode.
@@ -136,7 +136,7 @@ class Engine:
             if interrupted and interrupted():
                 report.interrupted = True
                 break
-            works.append(PageWork(self, self.scan(source), mode, look))
+            works.append(PageWork(self, self.scan(source), mode, look, only))
             jobs += works[-1].jobs()
         total, started = sum(len(job.items) for job in jobs), [0]
 
@@ -157,7 +157,7 @@ class Engine:
             if mode == "run":
                 self._unchanged.put(outcome)
             if mode == "accept":
-                report.written += work.accept(only)
+                report.written += work.accept()
         return report
 
     def accept_shown(self, shown: PageOutcome) -> tuple[list[str], str]:
@@ -172,7 +172,7 @@ class Engine:
         texts = [{key: each.output.text for key, each in page.outcomes.items()} for page in (shown, again)]
         if texts[0] != texts[1] or shown.values != again.values:
             return [], f"{name} is not accepted: its outputs are not those that were shown"
-        return work.accept(None), ""
+        return work.accept(), ""
 
 
 def _tuples(each: dict[str, Any]) -> dict[str, Any]:

@@ -29,11 +29,17 @@ class Ability:
 
 
 class Machine:
-    """This machine, looked at once. `LESSONS_WITHOUT=gpu,nvcc` hides abilities, to see what others would see."""
+    """This machine, looked at once. `LESSONS_WITHOUT=gpu,nvcc` hides abilities, to see what others would see.
+
+    Raises:
+        ValueError: LESSONS_WITHOUT names what is no ability.
+    """
 
     def __init__(self, without: str | None = None) -> None:
         text = os.environ.get("LESSONS_WITHOUT", "") if without is None else without
         self._hidden = {name.strip() for name in text.split(",") if name.strip()}
+        if unknown := sorted(self._hidden - {*NEEDS}):
+            raise ValueError(f"LESSONS_WITHOUT={text!r}: {unknown[0]!r} is not one of {', '.join(NEEDS)}")
 
     def ability(self, need: str) -> Ability:
         """The ability behind one need.

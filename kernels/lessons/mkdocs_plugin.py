@@ -101,7 +101,10 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         settings = json.dumps([config.markdown_extensions, config.mdx_configs], sort_keys=True, default=_named)
         if self._made_for != (root, settings):  # MkDocs keeps this plugin when mkdocs.yml is saved under live preview
             self.on_shutdown()
-            self.engine = Engine(root.resolve(), new_markdown_of(config), settings=settings)
+            try:
+                self.engine = Engine(root.resolve(), new_markdown_of(config), settings=settings)
+            except ValueError as error:  # of LESSONS_WITHOUT or LESSONS_JOBS
+                raise PluginError(str(error)) from None
             self._made_for, self._templates = (root, settings), KeptTemplates(root)
             self.preview.forget()
         if self.previewing:

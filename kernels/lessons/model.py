@@ -177,6 +177,8 @@ class PageOutcome:
     snippets: dict[str, Any] = field(default_factory=dict)
     """What the page includes of the sources, by reference: a `kernels.sources.Snippet` each."""
     faults: list[Fault] = field(default_factory=list)
+    not_chosen: int = 0
+    """Blocks that have no outcome, since only others were asked for."""
 
     def all_faults(self) -> list[Fault]:
         """The page's own faults and those of its blocks, by line."""

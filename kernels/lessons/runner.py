@@ -47,11 +47,15 @@ class JobResult:
 
 
 class Runner:
-    """Keeps a warm process for interpreted and one for compiled pages. Use as a context manager."""
+    """Keeps a warm process for interpreted and one for compiled pages. Use as a context manager.
+
+    Raises:
+        ValueError: LESSONS_JOBS is no number.
+    """
 
     def __init__(self, root: Path, jobs: int | None = None) -> None:
         self.root = root
-        self.jobs = jobs or int(os.environ.get("LESSONS_JOBS") or os.cpu_count() or 1)
+        self.jobs = jobs or _jobs_at_once()
         self._zygotes: dict[bool, tuple[subprocess.Popen, socket.socket]] = {}
         self._lock = threading.Lock()
 
@@ -144,6 +148,13 @@ class Runner:
                 cwd=self.root,
             )
             return _follow(process.stdout.fileno(), job, progress, process)
+
+
+def _jobs_at_once() -> int:
+    asked = os.environ.get("LESSONS_JOBS") or str(os.cpu_count() or 1)
+    if not asked.isdecimal() or not int(asked):
+        raise ValueError(f"LESSONS_JOBS={asked!r} is not a number of pages to run at once, as in LESSONS_JOBS=4")
+    return int(asked)
 
 
 def worker_environment(root: Path, compiled: bool) -> dict[str, str]:

@@ -20,10 +20,19 @@ INLINE_ITEM = "inline:"
 
 
 class PageWork:
-    """One page on its way through a mode."""
+    """One page on its way through a mode. `only` chooses blocks, by the page's name and the block; else it is all."""
 
-    def __init__(self, engine: Engine, scan: PageScan, mode: str, look: Look) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        scan: PageScan,
+        mode: str,
+        look: Look,
+        only: Callable[[str, Block], bool] | None = None,
+    ) -> None:
         self.engine, self.scan, self.mode = engine, scan, mode
+        self.chosen = [block for block in scan.blocks if only is None or only(scan.source.name, block)]
+        self.whole = only is None
         self.accepted = AcceptedPage(engine.accepted_folder, scan.source.slug)
         self.outcome = PageOutcome(scan, faults=list(scan.faults))
         self.stored: dict[str, Accepted | None] = {block.id: self.accepted.get(block) for block in scan.blocks}
@@ -42,12 +51,13 @@ class PageWork:
     def jobs(self) -> list[Job]:
         """The jobs that this page needs, one for each kind of worker."""
         if self.mode != "frozen":
-            for block in self.scan.blocks:
+            for block in self.chosen:
                 if self.engine.machine.lacking(self.scan.needs_of(block)):
                     continue
                 if self.mode in ("verify", "accept") or not self._reuse(block):
                     self.to_run.add(block.id)
-            self.inline_runs = bool(self.scan.inlines) and self._inline_can_run() and not self._reuse_inline()
+            inlines = self.scan.inlines if self.whole else []
+            self.inline_runs = bool(inlines) and self._inline_can_run() and not self._reuse_inline()
         replayed = self._with_earlier_blocks()
         jobs = []
         for compiled in (False, True):
@@ -191,10 +201,13 @@ class PageWork:
     # What is shown and what is wrong
 
     def finish(self) -> PageOutcome:
-        """Compare, and describe every block's outcome."""
+        """Compare, and describe the outcome of every block that was chosen, or failed before one that was."""
         for block in self.scan.blocks:
-            self.outcome.outcomes[block.id] = self._finish_block(block)
-        if self.scan.inlines:
+            if block in self.chosen or block.id in self.errors:
+                self.outcome.outcomes[block.id] = self._finish_block(block)
+            else:
+                self.outcome.not_chosen += 1
+        if self.scan.inlines and self.whole:
             self._finish_inline()
         for include in self.scan.includes:
             line, _, reference = include.partition("=")
@@ -322,17 +335,17 @@ class PageWork:
 
     # What is accepted
 
-    def accept(self, only: Callable[[str, Block], bool] | None) -> list[str]:
-        """Write what ran. A page with a failed block is left as it was accepted."""
+    def accept(self) -> list[str]:
+        """Write what was chosen and ran. A page with a failed block is left as it was accepted."""
         if any(fault.kind in REFUSED for fault in self.outcome.all_faults()):
             return []
         entries: dict[str, tuple[Block, Output, dict[str, Any]]] = {}
         keep: set[str] = set()
         for block in self.scan.blocks:
-            outcome = self.outcome.outcomes[block.id]
-            if block.id not in self.today or (only and not only(self.scan.source.name, block)):
+            if block.id not in self.today:
                 keep.add(block.id)
                 continue
+            outcome = self.outcome.outcomes[block.id]
             if any(fault.kind == "stale" for fault in outcome.faults):
                 keep.add(block.id)  # a page never comes to rest on a stale record
                 continue
@@ -352,15 +365,15 @@ class PageWork:
             outcome.faults = [fault for fault in outcome.faults if fault.kind not in ("drift", "new", "edited")]
         inline, edited, inline_made = self.accepted.inline()
         keys = self.scan.inline_keys()
-        if self.inline_today and not only:
+        if self.inline_today and self.whole:
             today = {keys[each.place]: self.inline_today[keys[each.place]] for each in self.scan.inlines}
             same = today == inline and not edited and "environment" in inline_made
             if not same or inline_made["code"] != self.inline_made["code"]:  # else machine and values stay as they were
                 inline, inline_made = today, self.inline_made
         if not self.scan.inlines:
             inline = {}
-        if not only:
+        if self.whole:
             gone = ("drift", "new", "edited", "orphan")
             self.outcome.faults = [fault for fault in self.outcome.faults if fault.kind not in gone]
-        kept = keep if not only else keep | set(self.accepted.ids())
+        kept = keep if self.whole else keep | set(self.accepted.ids())
         return self.accepted.write(entries, inline, inline_made, kept)

@@ -101,8 +101,62 @@ def test_a_block_and_a_whole_page_are_chosen_each_for_itself(two):
 
 def test_accepting_by_need(two):
     before = two.accepted()
-    assert two.lessons("accept", "--needs", "cxx").status == 0
+    done = two.lessons("accept", "--needs", "cxx")
+    assert done.status == 0 and "1 block on 1 page: 1 ran" in done.text, done.text
     assert changed(two, before) == {"index/b.txt", "index/index.json"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "status", "words"),
+    [
+        (["--needs", "gpuu"], {}, 2, "--needs 'gpuu' is not one of cpu, triton, nvcc, cxx, gpu"),
+        (["--needs", "gpu"], {}, 2, "none of the chosen blocks needs gpu"),
+        (["--needs", "cxx", "other.md"], {}, 2, "none of the chosen blocks needs cxx"),
+        (["--needs", "cxx"], {"LESSONS_WITHOUT": "cxx"}, 3, "cannot run here; cxx: cxx is hidden by LESSONS_WITHOUT"),
+    ],
+)
+def test_a_need_that_chooses_nothing_to_run_is_no_success(two, arguments, named, status, words):
+    before = two.accepted()
+    done = two.lessons("accept", *arguments, **named)
+    assert done.status == status and words in done.text, done.text
+    assert two.accepted() == before
+
+
+def test_only_what_is_chosen_runs_and_what_it_stands_on(project: Project):
+    bad = fence(marks("bad") + "\nraise ValueError('planted')", 'bad session="s"')
+    blocks = [fence(marks("a") + "\nn = 1", "a"), fence(marks("b") + "\nprint(n)", "b"), fence(marks("c"), "c"), bad]
+    project.page("index", "# P\n\n" + "".join(blocks) + fence("print(1)", 'd session="s"') + "`#!value n`\n")
+    done = project.lessons("accept", "index.md#b")
+    assert done.status == 0 and "1 block on 1 page: 1 ran" in done.text and "did neither" not in done.text, done.text
+    assert project.ran() == ["a", "b"]
+    assert project.accepted().keys() == {"index/b.txt", "index/index.json"}
+    done = project.lessons("accept", "index.md#d")
+    assert project.ran() == ["bad"]
+    assert done.status == 1 and ": failed [bad]: ValueError: planted" in done.text and "2 failed" in done.text
+    assert "did neither" not in done.text
+    assert "failed [d]: not run: block 'bad' before it failed" in done.text
+    assert project.accepted().keys() == {"index/b.txt", "index/index.json"}
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        (
+            {"LESSONS_WITHOUT": "gpu, nvc"},
+            "LESSONS_WITHOUT='gpu, nvc': 'nvc' is not one of cpu, triton, nvcc, cxx, gpu",
+        ),
+        ({"LESSONS_JOBS": "many"}, "LESSONS_JOBS='many' is not a number of pages to run at once"),
+        ({"LESSONS_JOBS": "0"}, "LESSONS_JOBS='0' is not a number of pages to run at once"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_a_sentence(seven, named, words):
+    for done in (seven.lessons("list", **named), seven.run("mkdocs", "build", **named)):
+        assert done.status != 0 and words in done.text and "Traceback" not in done.text, done.text
+
+
+def test_an_unknown_mode_is_a_usage_error(seven):
+    done = seven.lessons("build", "--mode", "fast")
+    assert done.status == 2 and "--mode 'fast' is not one of run, frozen, verify" in done.text
 
 
 def test_an_unknown_block_is_a_usage_error(two):
