@@ -35,6 +35,7 @@ from kernels.lessons.scan import annotate_known, rendered_unseen, scan_page
 from kernels.lessons.staging import Staging
 from kernels.lessons.store import text_digest
 from kernels.lessons.templates import KeptTemplates
+from kernels.lessons.watching import Watcher
 
 log = logging.getLogger("mkdocs.plugins.lessons")
 
@@ -320,6 +321,9 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             path = self.engine.root / name
             if path.exists():
                 server.watch(str(path))
+        theme = config.theme.custom_dir
+        if theme and not Path(theme).resolve().is_relative_to(Path(config.docs_dir).resolve()):
+            server.watch(theme)
         if isinstance(server, PreviewServer):
             server.follow(self.preview, self._accept_shown)
         return server
@@ -423,11 +427,12 @@ def _search_index(config):
 
 
 class PreviewServer(EditedFirst, LiveReloadServer):
-    """Looks for saved files ten times a second instead of twice."""
+    """Hears at once of saved files, where the system tells of them."""
 
     def __init__(self, *arguments, **named) -> None:
-        super().__init__(*arguments, **named, polling_interval=0.1)
+        super().__init__(*arguments, **named)
         self.build_delay = 0.05
+        self.observer = Watcher()  # in the place of one that looks at every file all the time, and has not begun
 
 
 def serve_site(config_file: str | None, address: str | None, *, open_in_browser: bool, every_page: bool) -> None:
