@@ -17,13 +17,15 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernels.sources.processes import TooLong, answered
+
+LIMIT_S = 600.0  # for all pages together
 KNOWN = Path(__file__).parents[1] / "docs/authoring/the-site.md"
 ARTICLE, END = '<article class="md-content__inner', "</article>"
 ROW = re.compile(r"^\| `(?P<words>[^`]*“[^`]*)` \| (?P<reason>.+) \|$", re.MULTILINE)
@@ -84,10 +86,13 @@ def findings(site: Path, pages: Iterable[Path]) -> list[Finding]:
     """What the checker says of the pages, in their order.
 
     Raises:
-        NoChecker: Java or the checker is missing, or it ended without an answer.
+        NoChecker: Java or the checker is missing, or it ended without an answer, or not in time.
     """
     pages = [Path(page).resolve() for page in pages]
-    done = subprocess.run([*command(), *map(str, pages)], capture_output=True, text=True, encoding="utf-8")
+    try:
+        done = answered([*command(), *pages], LIMIT_S)
+    except TooLong as error:
+        raise NoChecker(str(error)) from None
     try:
         said = json.loads(done.stdout)["messages"]
     except (ValueError, KeyError):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from kernels.bench.essentials_probes import hashes
 from kernels.bench.profile_metrics import METRICS, STALLS, ProfileError, number
 from kernels.bench.profiling import tool, version
 from kernels.sources import project_root
+from kernels.sources.processes import COMPILE_S, answered
 from kernels.trace.counters import METRICS as ACCESSES
 
 EXTRA = {
@@ -106,7 +106,7 @@ def counters(device: Any) -> Topic:
         command += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)]
         command += ["--metrics", ",".join(dict.fromkeys(name for name, _ in wanted.values()))]
         command += [sys.executable, "-m", "kernels.bench.essentials_counters"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, cwd=project_root(), check=False)
+        done = answered(command, 90, cwd=project_root())
         text = log.read_text(encoding="utf-8") if log.exists() else ""
     if done.returncode != 0:
         raise ProfileError(f"ncu ended with {done.returncode}: {(text + done.stdout + done.stderr)[-600:]}")
@@ -156,15 +156,10 @@ def reports(device: Any) -> Topic:
             program = Path(folder) / plant
             source = f"tests/cuda/plants/{plant}.cu"
             command = [str(nvcc.nvcc), *nvcc.flags, "-arch=native", "-lineinfo", "-o", str(program), source]
-            subprocess.run(command, cwd=project_root(), check=True, capture_output=True)
-            done = subprocess.run(
-                [str(sanitizer), "--tool", name, str(program)],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                cwd=project_root(),
-                check=False,
-            )
+            built = answered(command, COMPILE_S, cwd=project_root())
+            if built.returncode != 0:
+                raise ProfileError(f"nvcc could not compile {source}:\n{built.stderr}")
+            done = answered([sanitizer, "--tool", name, program], 60, cwd=project_root())
             lines = [line for line in done.stdout.splitlines() if line.startswith("=========") and folder not in line]
             rows.append(Row(name=name, settings={"plant": source, "lines": len(lines)}, said="\n".join(lines[:24])))
     return Topic(what="compute-sanitizer on planted faults", hashes={}, rows=rows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from kernels.inspect.facts import read_ptxas_log
 from kernels.inspect.limits import shared_limit_bytes
 from kernels.inspect.occupancy import occupancy
 from kernels.sources import Sources, fingerprint, project_root
+from kernels.sources.processes import COMPILE_S, answered
 
 THREADS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 DYNAMIC_BYTES = (0, 8 << 10, 40 << 10, 100 << 10)
@@ -50,7 +50,7 @@ def compile_cubin(source: str, arch: int, folder: Path) -> tuple[Path, list[str]
     """The machine code of one source, and the (mangled) names of its kernels.
 
     Raises:
-        RuntimeError: nvcc refused it; the message ends with its words.
+        RuntimeError: nvcc refused it, and the message ends with its words; or it took too long.
     """
     from kernels.cuda.toolchain import compiler
 
@@ -59,7 +59,7 @@ def compile_cubin(source: str, arch: int, folder: Path) -> tuple[Path, list[str]
     feature = "a" if arch >= 90 else ""  # wgmma and TMA exist in the architecture-specific target only
     command = [str(nvcc.nvcc), *nvcc.flags, "-std=c++17", "-O3", f"-arch=sm_{arch}{feature}", "-cubin", "-Xptxas", "-v"]
     command += ["-o", str(target), str(project_root() / source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = answered(command, COMPILE_S)
     if done.returncode != 0:
         raise RuntimeError(f"nvcc could not compile {source} for sm_{arch}{feature}:\n{done.stderr}")
     return target, list(read_ptxas_log(done.stderr))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.cuda.building import DEFAULT_ARCHS, FLAGS, BuildFailed, gpu_architectures
 from kernels.cuda.toolchain import Compiler, compiler
 from kernels.sources import project_root
+from kernels.sources.processes import COMPILE_S, TooLong, answered
 
 SOURCES = "cuda/gpu_trace"
 
@@ -90,7 +90,10 @@ def _run(nvcc: Compiler, arguments: list[str]) -> None:
     target = Path(arguments[arguments.index("-o") + 1])
     target.parent.mkdir(parents=True, exist_ok=True)
     command = [str(nvcc.nvcc), *nvcc.flags, *arguments]
-    done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True, check=False)
+    try:
+        done = answered(command, COMPILE_S, cwd=project_root())
+    except TooLong as error:
+        raise BuildFailed(str(error)) from None
     if done.returncode != 0:
         raise BuildFailed(f"nvcc {nvcc.version} could not compile {target.name}:\n{done.stdout}{done.stderr}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from kernels.inspect import disassembler, store
 from kernels.inspect.facts import CompileFacts, InspectionFailed, ptx_of, read_ptxas_log
 from kernels.sources import fingerprint, project_root
+from kernels.sources.processes import COMPILE_S, TooLong, answered
 
 if TYPE_CHECKING:
     from kernels.cuda.toolchain import Compiler
@@ -73,7 +73,10 @@ def _compile(nvcc: Compiler, sources: Mapping[str, str], source: Path, arch: int
 
         def run(*options: str) -> str:
             command = [str(nvcc.nvcc), *nvcc.flags, *FLAGS, f"-arch=sm_{arch}", *options, source.name]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            try:
+                done = answered(command, COMPILE_S, cwd=folder)
+            except TooLong as error:
+                raise InspectionFailed(str(error)) from None
             if done.returncode != 0:
                 raise InspectionFailed(f"nvcc {nvcc.version} could not compile {source} for sm_{arch}:\n{done.stderr}")
             return done.stderr

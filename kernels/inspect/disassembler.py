@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 from kernels.inspect.facts import clean_sass
+from kernels.sources.processes import answered
 
 
 @lru_cache(maxsize=1)
@@ -30,7 +30,7 @@ def version() -> str:
     tool = cuobjdump()
     if tool is None:
         return "none"
-    done = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    done = answered([tool, "--version"], 60)
     match = re.search(r"V([\d.]+)", done.stdout)
     return match[1] if match else "unknown"
 
@@ -40,7 +40,7 @@ def disassemble(cubin: Path) -> dict[str, str]:
     tool = cuobjdump()
     if tool is None:
         return {}
-    done = subprocess.run([tool, "-sass", cubin], capture_output=True, text=True, timeout=120, check=False)
+    done = answered([tool, "-sass", cubin], 120)
     if done.returncode != 0:
         raise RuntimeError(f"{tool} could not disassemble the kernel: {done.stderr.strip()}")
     pieces = re.split(r"^\s*Function : (\S+)\s*$", done.stdout, flags=re.M)

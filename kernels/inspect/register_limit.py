@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from kernels.inspect.cuda import FLAGS, _plain
 from kernels.inspect.facts import InspectionFailed, Resources, read_ptxas_log
 from kernels.sources import project_root
+from kernels.sources.processes import COMPILE_S, TooLong, answered
 
 
 def with_register_limit(
@@ -49,7 +49,10 @@ def with_register_limit(
             "out.cubin",
         ]
         command += [] if limit is None else [f"-maxrregcount={limit}"]
-        done = subprocess.run([*command, Path(source).name], cwd=folder, capture_output=True, text=True, check=False)
+        try:
+            done = answered([*command, Path(source).name], COMPILE_S, cwd=folder)
+        except TooLong as error:
+            raise InspectionFailed(str(error)) from None
     if done.returncode != 0:
         raise InspectionFailed(f"nvcc {nvcc.version} could not compile {source} for sm_{arch}:\n{done.stderr}")
     return {_plain(name): used for name, used in read_ptxas_log(done.stderr).items()}

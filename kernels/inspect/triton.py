@@ -10,7 +10,6 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from kernels.inspect import disassembler, store
 from kernels.inspect.facts import CompileFacts, InspectionFailed, ToolMissing
 from kernels.sources import Sources, fingerprint, project_root
+from kernels.sources.processes import COMPILE_S, TooLong, answered
 
 Argument = str | int | float | bool | None
 
@@ -128,15 +128,11 @@ def ask(worker: str, requests: list[TritonRequest], flags: Mapping[str, str]) ->
         **flags,
     }
     payload = json.dumps([{**asdict(request), "signature": dict(request.signature)} for request in requests])
-    done = subprocess.run(
-        [sys.executable, "-m", worker],
-        input=payload,
-        capture_output=True,
-        text=True,
-        cwd=project_root(),
-        env=environment,
-        check=False,
-    )
+    command = [sys.executable, "-m", worker]
+    try:
+        done = answered(command, COMPILE_S, cwd=project_root(), env=environment, given=payload)
+    except TooLong as error:
+        raise InspectionFailed(str(error)) from None
     try:
         answer = json.loads(done.stdout)
     except ValueError:

@@ -6,29 +6,10 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
+from kernels.sources.files import locked
 
-@contextlib.contextmanager
-def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Have a folder alone, or with others that only read: every process that asks so waits for its turn.
-
-    The lock lies on the folder itself, so no file is left over, and the system takes it from a killed process. A folder
-    that is not there, and a system or a file system without such locks, lets everyone in.
-    """
-    try:
-        import fcntl
-
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except (ImportError, OSError):
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+__all__ = ["ended_by_signals", "is_alive", "locked"]
 
 
 def is_alive(process: int) -> bool:

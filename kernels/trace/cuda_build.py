@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +22,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from kernels.sources.closure import project_root
+from kernels.sources.processes import TooLong, answered
 
+ASKED_S = 20.0  # for a compiler to say which one it is
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fcf-protection=none")
 _KERNELS = (
     "-g", "-w", "-fsanitize=thread", "-fno-strict-aliasing", "-fwrapv", "-fno-optimize-sibling-calls",
@@ -114,9 +115,10 @@ def _describe(named: str, path: str) -> HostCompiler:
         found = shutil.which(name, path=path)
         if found is None:
             continue
-        done = subprocess.run(
-            [found, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False
-        )
+        try:
+            done = answered([found, "-dM", "-E", "-x", "c++", os.devnull], ASKED_S)
+        except (TooLong, OSError):
+            continue
         macros = dict(re.findall(r"^#define (\w+) (.+)$", done.stdout, re.M))
         for family, stem in (("clang++", "__clang_{}__"), ("g++", "__GNUC{}__")):
             words = ("major", "minor", "patchlevel") if family == "clang++" else ("", "_MINOR", "_PATCHLEVEL")
@@ -340,9 +342,9 @@ def _runtime_objects(compiler: HostCompiler, folder: Path, shim: Path, headers: 
 
 def _run(command: list[str], work: Path) -> None:
     try:
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=120, check=False)
-    except subprocess.TimeoutExpired:
-        raise CompileFailed("the host compiler did not finish within 120 s") from None
+        done = answered(command, 120, cwd=work)
+    except TooLong as error:
+        raise CompileFailed(f"the host compiler was too slow: {error}") from None
     if done.returncode and not done.stderr.strip():  # killed from outside, or by its own driver
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         raise CompileFailed(f"the host compiler {command[0]} died without a message ({how}); is there memory left?")

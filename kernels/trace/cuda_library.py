@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import re
 import shutil
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
+
+from kernels.sources.files import write_whole
+from kernels.sources.processes import answered
 
 # One event: `place` is its distance from the region's first byte, times 2**24, plus its size in bytes.
 EVENT = np.dtype([("pc", "<u4"), ("region", "<u2"), ("kind", "u1"), ("unused", "u1"), ("place", "<i8")])
@@ -317,12 +319,8 @@ def _read_lines(file: Path) -> dict[int, int]:
 
 
 def _write_lines(file: Path, lines: dict[int, int]) -> None:
-    part = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
-        part.write_text(json.dumps(lines), encoding="utf-8")
-        part.replace(file)
-    except OSError:
-        part.unlink(missing_ok=True)  # no room, or not ours to write: the next process asks again
+    with suppress(OSError):  # no room, or not ours to write: the next process asks again
+        write_whole(file, json.dumps(lines), durable=False)
 
 
 def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:
@@ -339,9 +337,9 @@ def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:
         some = places[first : first + 500]
         # A return address is the instruction after the call; one byte less is still the call.
         command = [tool, "-a", "-i", "-e", library, *(hex(place - 1) for place in some)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = _told(command, library)
         place = 0
-        for text in done.stdout.splitlines():
+        for text in done.splitlines():
             if text.startswith("0x"):
                 place = int(text, 16) + 1
             elif not found[place]:
@@ -351,6 +349,17 @@ def _resolve(library: str, shown: str, places: list[int]) -> dict[int, int]:
     return found
 
 
+def _told(command: list[str], library: str) -> str:
+    """What a program says of a library's lines. RuntimeError where it cannot read them."""
+    done = answered(command, 120)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise RuntimeError(
+            f"{Path(command[0]).name} could not read the lines of {library}: {why}; remove that file, and trace again"
+        )
+    return done.stdout
+
+
 def _resolve_by_atos(library: str, shown: str, places: list[int]) -> dict[int, int]:
     """The same on macOS: `atos` prints the inlined frames of an address, innermost first, and then an empty line."""
     found = dict.fromkeys(places, 0)
@@ -358,8 +367,8 @@ def _resolve_by_atos(library: str, shown: str, places: list[int]) -> dict[int, i
     for first in range(0, len(places), 500):
         some = places[first : first + 500]
         command = ["atos", "-i", "-fullPath", "-o", debug, "-l", "0x0", *(hex(place - 1) for place in some)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        for place, frames in zip(some, done.stdout.strip().split("\n\n")):
+        done = _told(command, library)
+        for place, frames in zip(some, done.strip().split("\n\n")):
             for frame in frames.splitlines():
                 if (match := re.search(r"\(([^()]+):(\d+)\)\s*$", frame)) and match[1].endswith(shown):
                     found[place] = int(match[2])

@@ -98,7 +98,7 @@ def attempt(
     """Run the tasks in one process until it ends, says nothing for too long, or the time is over."""
     folder.mkdir(parents=True)
     wanted, progress, log = folder / "tasks.json", folder / "progress.jsonl", folder / "log.txt"
-    wanted.write_text(json.dumps(tasks))
+    wanted.write_text(json.dumps(tasks), encoding="utf-8")
     command = [*limits.worker, tool, phase, str(wanted), str(progress)]
     if sanitizer:
         command = [*tool_command(sanitizer, tool, log), *command]

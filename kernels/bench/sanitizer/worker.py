@@ -153,9 +153,10 @@ def main(tool: str, phase: str, tasks_file: str, progress_file: str) -> int:
 
         torch.cuda.init()
         paths, launches = kernel_paths(), Launches(tool, phase)
-        if phase == "plant" and any(paths[place].cuda for place, _ in json.loads(Path(tasks_file).read_text())):
+        tasks = json.loads(Path(tasks_file).read_text(encoding="utf-8"))
+        if phase == "plant" and any(paths[place].cuda for place, _ in tasks):
             _broken_library(tool)
-        for place, kernel in json.loads(Path(tasks_file).read_text()):
+        for place, kernel in tasks:
             path = paths[place]
             say(begin=[place, kernel])
             launches.begin(place, kernel)
