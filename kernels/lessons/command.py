@@ -299,14 +299,12 @@ def _in_a_project(config_file: str | None) -> None:
 
 
 def _open(config_file: str | None):
-    from mkdocs.exceptions import MkDocsException
-
-    from kernels.lessons.mkdocs_plugin import open_project
+    from kernels.lessons.mkdocs_plugin import ProjectError, open_project
 
     _in_a_project(config_file)
     try:
         return open_project(config_file)
-    except MkDocsException as error:
+    except ProjectError as error:
         _err.print(f"lessons: {error}", markup=False)
         raise typer.Exit(2) from None
 

@@ -182,6 +182,6 @@ def _tuples(each: dict[str, Any]) -> dict[str, Any]:
 def _own_digest() -> str:
     """Changes with the engine's own code: a scan by another engine is not trusted."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -19,6 +19,16 @@ ADVICE = {
 }
 
 
+TOLERATED = {"drift", "new", "stale", "edited", "orphan"}
+"""Faults that a plain build shows as warnings; any other fault fails every build, and so do these under --strict."""
+
+
+def judged(faults: Iterable[Fault], docs: str = "docs", *, strict: bool) -> Iterator[tuple[bool, str]]:
+    """Each fault once, by page and line: whether it fails the build, and what is said of it."""
+    for fault in sorted(dict.fromkeys(faults), key=lambda fault: (fault.page, fault.line)):
+        yield strict or fault.kind not in TOLERATED, describe(fault, docs)
+
+
 def described(faults: Iterable[Fault], docs: str = "docs") -> Iterator[str]:
     """Every fault as `describe` says it; of the blocks and values that one failure stopped, the first, and how many."""
     faults = list(faults)

@@ -155,16 +155,14 @@ raise SystemExit(check("{page}", "{block}", "{snippet}"))
 def _scanned(project: Path, page: str, text: str):
     """The page as it is in the last commit, whatever lies in the working tree."""
     try:
-        from click import ClickException
-
-        from kernels.lessons.mkdocs_plugin import open_project, scan_text
+        from kernels.lessons.mkdocs_plugin import ProjectError, open_project, scan_text
     except ImportError as error:
         raise Refused(
             f"{error.name} is not installed, and reading a page needs it: make install. Exercises can do without"
         ) from None
     try:
         engine, _, _ = open_project(str(project / "mkdocs.yml"))
-    except ClickException as error:  # what MkDocs' own are
+    except ProjectError as error:
         raise Refused(f"mkdocs.yml cannot be read: {error}") from None
     try:
         return scan_text(engine, page, text)

@@ -157,7 +157,7 @@ def test_expected_failures_pass(project):
         ("renderer", "render.PageRenderer.block = lambda *rest: 1 / 0"),
         ("inline", "render.PageRenderer.inline = lambda *rest: 1 / 0"),
         ("lost", "fence._render = lambda *rest: ''"),
-        ("numbering", "mkdocs_plugin.annotate_known = lambda scan: scan.source.body"),
+        ("numbering", "plugin.annotate_known = lambda scan: scan.source.body"),
     ],
 )
 def test_a_bug_of_our_own_is_red_and_never_literal_fence_text(project, where, plant):
@@ -166,7 +166,7 @@ def test_a_bug_of_our_own_is_red_and_never_literal_fence_text(project, where, pl
     assert project.build().status == 0
     before = project.html()
     shutil.rmtree(project.root / ".lessons")  # else the scan and the HTML are remembered
-    hook = "from kernels.lessons import fence, render, mkdocs_plugin\n" + plant + "\n"
+    hook = f"from kernels.lessons import fence, render\nfrom kernels.lessons.mkdocs_plugin import plugin\n{plant}\n"
     project.write("hook.py", hook)
     project.write("mkdocs.yml", CONFIG + "hooks: [hook.py]\n")
     done = project.run("mkdocs", "build")

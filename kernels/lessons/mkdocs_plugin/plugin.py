@@ -1,46 +1,35 @@
-"""The MkDocs plugin: the one file that imports `mkdocs`. It hands pages to the engine and outputs to the pages."""
+"""The MkDocs plugin: it hands pages to the engine and outputs to the pages."""
 
 from __future__ import annotations
 
-import copy
-import functools
 import json
 import logging
 import os
 from pathlib import Path
 
-from markdown import Markdown
-from mkdocs.commands import build as build_command
-from mkdocs.commands import serve as serve_command
-from mkdocs.config import base, load_config
+from mkdocs.config import base
 from mkdocs.config import config_options as options
 from mkdocs.exceptions import Abort, PluginError
-from mkdocs.livereload import LiveReloadServer
 from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority
 from mkdocs.structure.files import File
 from mkdocs.utils import CountHandler, get_relative_url
-from mkdocs.utils import meta as front_matter
 
 from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
 from kernels.lessons.explained import linked
-from kernels.lessons.model import Fault, PageOutcome, PageScan, PageSource
+from kernels.lessons.mkdocs_plugin.live import LiveSite
+from kernels.lessons.mkdocs_plugin.pages import docs_name, new_markdown_of, page_sources
+from kernels.lessons.mkdocs_plugin.server import PreviewServer
+from kernels.lessons.model import Fault, PageOutcome, PageSource
 from kernels.lessons.notebook import is_notebook, notebook_sources, write_notebooks
-from kernels.lessons.preview import Preview, stamps
-from kernels.lessons.preview_loop import EditedFirst
+from kernels.lessons.preview import Preview
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
-from kernels.lessons.report import acceptable, counted, describe, ran, summary
-from kernels.lessons.scan import annotate_known, rendered_unseen, scan_page
+from kernels.lessons.report import acceptable, counted, judged, ran, summary
+from kernels.lessons.scan import annotate_known, rendered_unseen
 from kernels.lessons.staging import Staging
-from kernels.lessons.store import text_digest
-from kernels.lessons.templates import KeptTemplates
-from kernels.lessons.watching import Watcher
 
 log = logging.getLogger("mkdocs.plugins.lessons")
-
-TOLERATED = {"drift", "new", "stale", "edited", "orphan"}
-"""Faults that a plain build shows as warnings; any other fault fails every build, and so do these under --strict."""
 
 
 class LessonsConfig(base.Config):
@@ -69,10 +58,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self._made_of: tuple | None = None
         self._staging: Staging | None = None
         self.preview = Preview()
-        self._templates: KeptTemplates | None = None
-        self._nav = None
-        self._entries: dict[str, list] = {}
-        self._to_index: dict[str, object] = {}
+        self._live: LiveSite | None = None
         self._renderer: PageRenderer | None = None
         self._pass = None
         self._late: list[Fault] = []
@@ -106,11 +92,10 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
                 self.engine = Engine(root.resolve(), new_markdown_of(config), settings=settings)
             except ValueError as error:  # of LESSONS_WITHOUT or LESSONS_JOBS
                 raise PluginError(str(error)) from None
-            self._made_for, self._templates = (root, settings), KeptTemplates(root)
             self.preview.forget()
+            self._made_for, self._live = (root, settings), LiveSite(root, self.preview)
         if self.previewing:
-            env = self._templates.environment(config.theme.get_env, config.theme.dirs)
-            config.theme.get_env = lambda: env
+            self._live.keep_templates(config)
         return config
 
     def on_pre_build(self, *, config) -> None:
@@ -153,7 +138,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self.report.interrupted |= self._notebooks.interrupted
         log.info("Lessons: %s", summary(self._brought))
         if self.command == "serve":
-            for line in ran(self._brought, _docs_name(config)):
+            for line in ran(self._brought, docs_name(config)):
                 log.info("%s", line)
         return files
 
@@ -183,31 +168,11 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
     def on_nav(self, nav, *, config, files):
         """Decide what this build renders. A page that it does not read says what it said when it was shown."""
         if self.previewing:
-            self._nav = nav
-            pages = {file.src_uri: file for file in files.documentation_pages() if self._outcome(file.src_uri)}
-            outcomes = {name: self._outcome(name) for name in pages}
-            common = self._in_common(config, files, nav)
-            self.preview.plan(outcomes, common, complete=not (self._asked or self.report.interrupted))
-            for name in self.preview.forget_gone(pages):
-                self._entries.pop(name, None)
-                self._to_index.pop(name, None)
-                gone = File(name, config.docs_dir, config.site_dir, config.use_directory_urls)
-                Path(gone.abs_dest_path).unlink(missing_ok=True)
-            for name, file in pages.items():
-                # MkDocs itself compares times: a page saved while it was built is older than what was built from it.
-                file.is_modified = functools.partial(self.preview.is_due, name)
-                if file.page is not None:
-                    links = self.preview.recall(name, file.page)
-                    known = {files.get_file_from_path(other): anchors for other, anchors in links.items()}
-                    file.page.links_to_anchors = {other: known[other] for other in known if other is not None}
+            known = self.report.pages
+            shared = [known[name].scan.source.digest for name in self.config.shared if name in known]
+            complete = not (self._asked or self.report.interrupted)
+            self._live.plan(nav, config, files, self._outcome, shared, complete)
         return nav
-
-    def _in_common(self, config, files, nav) -> str:
-        pages = {file.src_uri: file.page for file in files.documentation_pages() if file.page is not None}
-        texts = [self.report.pages[name].scan.source.digest for name in self.config.shared if name in self.report.pages]
-        theme = stamps(Path(config.theme.custom_dir)) if config.theme.custom_dir else []
-        settings = Path(config.config_file_path).stat().st_mtime_ns if config.config_file_path else 0
-        return self.preview.in_common(pages, [_outline(nav.items), texts, theme, settings])
 
     @event_priority(100)
     def on_page_markdown(self, markdown, *, page, config, files):
@@ -244,39 +209,28 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
     def on_env(self, env, *, config, files):
         """All pages of this build have been read: now their titles are known."""
         if self.previewing:
-            self.preview.common = self._in_common(config, files, self._nav)
+            self._live.all_read(config, files)
         return env
 
     @event_priority(100)
     def on_page_context(self, context, *, page, config, nav):
         """Let the search's index take the edited page when it is shown already, and any other now."""
-        if self.previewing and _search_index(config) is not None:
-            self._to_index[page.file.src_uri] = copy.copy(page)
-            page.meta = page.meta | {"search": {"exclude": True}}
+        if self.previewing:
+            self._live.before_page(page, config)
         return context
 
     @event_priority(-100)
     def on_post_page(self, output, *, page, config):
         """Take down what is shown."""
         if self.previewing and self._outcome(page.file.src_uri):
-            page.meta = getattr(self._to_index.get(page.file.src_uri), "meta", page.meta)
-            links = {file.src_uri: anchors for file, anchors in (page.links_to_anchors or {}).items()}
-            self.preview.show(page.file.src_uri, output, page, links)
+            self._live.after_page(output, page)
         return output
 
     @event_priority(100)
     def _on_post_build_first(self, *, config) -> None:
         """Give the search's index all pages. When the edited page alone was built, the build that follows does so."""
-        if not self.previewing or (index := _search_index(config)) is None:
-            return
-        if not self.preview.unchecked:
-            for name, page in self._to_index.items():
-                index.entries = []
-                index.add_entry_from_context(page)
-                self._entries[name] = index.entries
-            self._to_index.clear()
-        index.entries = [entry for entries in self._entries.values() for entry in entries]
-        config.plugins["material/search"].search_index_prev = None  # it would take all entries for one page's
+        if self.previewing:
+            self._live.fill_search(config)
 
     @event_priority(-100)
     def _on_post_build_last(self, *, config) -> None:
@@ -285,12 +239,10 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         strict = config.strict or publishing
         strict |= (os.environ.get("LESSONS_MODE") or self.config.mode) != "run"
         told = self._brought if self.command == "serve" else self.report  # a preview does not say all again
-        faults = sorted(dict.fromkeys([*told.faults(), *self._late]), key=lambda fault: (fault.page, fault.line))
         fatal = 0
-        for fault in faults:
-            tolerated = fault.kind in TOLERATED and not strict
-            fatal += not tolerated
-            log.log(logging.WARNING if tolerated else logging.ERROR, describe(fault, _docs_name(config)))
+        for is_fatal, line in judged([*told.faults(), *self._late], docs_name(config), strict=strict):
+            fatal += is_fatal
+            log.log(logging.ERROR if is_fatal else logging.WARNING, line)
         if self.command == "serve":
             return
         warned = any(
@@ -344,56 +296,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             self._staging = None
 
 
-def new_markdown_of(config):
-    """A function that gives converters with the site's Markdown extensions."""
-    made: list[Markdown] = []
-
-    def new_markdown() -> Markdown:
-        if not made:
-            made.append(Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs))
-        return made[0].reset()
-
-    return new_markdown
-
-
-def page_sources(files) -> list[PageSource]:
-    """The Markdown pages of a site."""
-    found = []
-    for file in files.documentation_pages():
-        if file.src_uri.endswith(".md") and file.abs_src_path:
-            found.append(_page_source(file.src_uri, Path(file.abs_src_path), file.content_string))
-    return sorted(found, key=lambda source: source.name)
-
-
-def _page_source(name: str, path: Path, text: str) -> PageSource:
-    body, _ = front_matter.get_data(text)
-    return PageSource(name, path, body, text.count("\n") - body.count("\n"), text_digest(text))
-
-
 def _kind(sources: list[PageSource]) -> str:
     return "notebook" if is_notebook(sources[0]) else "page"
-
-
-def scan_text(engine: Engine, name: str, text: str) -> PageScan:
-    """What a page of this text would ask to be run: a page as it was, say. `name` is its path below docs/."""
-    return scan_page(_page_source(name, engine.root / name, text), engine.new_markdown)
-
-
-def open_project(config_file: str | None = None) -> tuple[Engine, list[PageSource], str]:
-    """The engine and the pages behind a `mkdocs.yml`, for commands that build no site.
-
-    Raises:
-        Abort: there is no such configuration, or it is wrong.
-    """
-    from mkdocs.structure.files import get_files
-
-    config = load_config(config_file)
-    plugin = next((each for each in config.plugins.values() if isinstance(each, LessonsPlugin)), None)
-    if plugin is None:
-        raise Abort(f"{config.config_file_path} does not name the plugin 'lessons'")
-    plugin.on_config(config)
-    sources = page_sources(get_files(config)) + notebook_sources(plugin.engine.root)
-    return plugin.engine, sources, _docs_name(config)
 
 
 def _facts(outcome) -> dict[str, object]:
@@ -406,56 +310,3 @@ def _facts(outcome) -> dict[str, object]:
 
 def _named(value: object) -> str:
     return getattr(value, "__qualname__", None) or type(value).__qualname__
-
-
-def _docs_name(config) -> str:
-    return Path(config.docs_dir).name
-
-
-def _outline(items) -> list:
-    """The navigation's sections and what is in them."""
-    return [
-        [item.title, _outline(item.children)] if item.children else item.file.src_uri if item.is_page else item.title
-        for item in items
-    ]
-
-
-def _search_index(config):
-    """The index of Material's search, which under a dirty build takes all of its entries for those of one page."""
-    index = getattr(config.plugins.get("material/search"), "search_index", None)
-    return index if hasattr(index, "entries") else None
-
-
-class PreviewServer(EditedFirst, LiveReloadServer):
-    """Hears at once of saved files, where the system tells of them."""
-
-    def __init__(self, *arguments, **named) -> None:
-        super().__init__(*arguments, **named)
-        self.build_delay = 0.05
-        self.observer = Watcher()  # in the place of one that looks at every file all the time, and has not begun
-
-
-def serve_site(config_file: str | None, address: str | None, *, open_in_browser: bool, every_page: bool) -> None:
-    """Live preview: `mkdocs serve`, rebuilding only pages that changed unless `every_page`."""
-    serve_command.LiveReloadServer = PreviewServer
-    logging.getLogger("mkdocs").addFilter(lambda record: "'dirty' build" not in record.getMessage())
-    for handler in logging.getLogger("mkdocs").handlers or [logging.StreamHandler()]:
-        handler.addFilter(lambda record: "'dirty' build" not in record.getMessage())
-    named = {"dev_addr": address} if address else {}
-    build_type = None if every_page else "dirty"
-    serve_command.serve(config_file, build_type=build_type, open_in_browser=open_in_browser, **named)
-
-
-def build_site(config_file: str | None, *, strict: bool, site_dir: str | None) -> None:
-    """What `mkdocs build` does.
-
-    Raises:
-        Abort: the site cannot be built; what was said tells why.
-    """
-    named = {"site_dir": site_dir} if site_dir else {}
-    config = load_config(config_file, strict=strict, **named)
-    config.plugins.on_startup(command="build", dirty=False)
-    try:
-        build_command.build(config)
-    finally:
-        config.plugins.on_shutdown()

@@ -1,0 +1,44 @@
+"""Pages of a MkDocs site as the engine takes them, and the converter that they are read with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from markdown import Markdown
+from mkdocs.utils import meta as front_matter
+
+from kernels.lessons.model import PageSource
+from kernels.lessons.store import text_digest
+
+
+def new_markdown_of(config) -> Callable[[], Markdown]:
+    """A function that gives converters with the site's Markdown extensions."""
+    made: list[Markdown] = []
+
+    def new_markdown() -> Markdown:
+        if not made:
+            made.append(Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs))
+        return made[0].reset()
+
+    return new_markdown
+
+
+def page_sources(files) -> list[PageSource]:
+    """The Markdown pages of a site."""
+    found = []
+    for file in files.documentation_pages():
+        if file.src_uri.endswith(".md") and file.abs_src_path:
+            found.append(page_source(file.src_uri, Path(file.abs_src_path), file.content_string))
+    return sorted(found, key=lambda source: source.name)
+
+
+def page_source(name: str, path: Path, text: str) -> PageSource:
+    """A page of this text. `name` is its path below docs/."""
+    body, _ = front_matter.get_data(text)
+    return PageSource(name, path, body, text.count("\n") - body.count("\n"), text_digest(text))
+
+
+def docs_name(config) -> str:
+    """The name of the folder of pages, as in docs."""
+    return Path(config.docs_dir).name
