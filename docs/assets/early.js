@@ -33,6 +33,28 @@
     look()
   }
 
+  // The same for figures that a script draws in the place of what is to be read without scripts. `mark` on the page hides
+  // that from the start, so that it is never seen first; where a figure cannot be made it is shown again.
+  window.klFigures = (selector, mark, make) => {
+    document.documentElement.classList.add(mark)
+    klEach(selector, figure => {
+      try {
+        make(figure)
+      } catch (error) {
+        document.documentElement.classList.remove(mark)
+        throw error
+      }
+    })
+  }
+
+  // An element of that name; what is no property of such an element becomes an attribute.
+  window.klElement = (name, properties = {}, ...children) => {
+    const made = document.createElement(name)
+    for (const [key, value] of Object.entries(properties)) key in made ? made[key] = value : made.setAttribute(key, value)
+    made.append(...children)
+    return made
+  }
+
   const reading = new MutationObserver(look)
   reading.observe(document, { childList: true, subtree: true })
   document.addEventListener("DOMContentLoaded", () => {

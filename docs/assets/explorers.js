@@ -6,6 +6,7 @@
   let made = 0
 
   // ---- small parts ----
+  const element = window.klElement
   const count = (n, word, many = `${word}s`) => `${n.toLocaleString("en")} ${n === 1 ? word : many}`
   const short = n => n >= 1e9 || (n && n < 1e-3) ? n.toExponential(2) : n >= 100 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
   const range = (n, f) => Array.from({ length: n }, (_, i) => f(i))
@@ -26,12 +27,6 @@
       right += wide
     }
     return { body, height: line - y + 18 }
-  }
-
-  function element(name, properties, ...children) {
-    const one = Object.assign(document.createElement(name), properties)
-    one.append(...children)
-    return one
   }
 
   // ---- a warp's addresses: sectors of global memory, banks of shared memory ----
@@ -74,19 +69,9 @@
       return { body: parts, height: top + up(all, across) * 22 + 4, say }
     },
     banks(address, size, head, width) {
-      // Reads of 8 bytes are served by half warps, those of 16 by quarter warps; twice as many lanes where all of them
-      // in the first half ask for what their partners in the second ask for.
-      const words = size / 4
-      const pairs = words > 1 && range(LANES / 2, i => address(2 * i) === address(2 * i + 1)).every(Boolean)
-      const phase = LANES / words * (pairs ? 2 : 1), turns = []
-      for (let begin = 0; begin < LANES; begin += phase) {
-        const banks = range(BANKS, () => new Map())
-        for (let lane = begin; lane < Math.min(LANES, begin + phase); lane++)
-          for (let word = Math.floor(address(lane) / 4); word * 4 < address(lane) + size; word++)
-            banks[word % BANKS].set(word, [...(banks[word % BANKS].get(word) || []), lane])
-        const most = Math.max(...banks.map(bank => bank.size))
-        for (let turn = 0; turn < most; turn++) turns.push(banks.map(bank => [...bank].sort((a, b) => a[0] - b[0])[turn]))
-      }
+      const phases = klPhases("read", size, new Map(range(LANES, lane => [lane, address(lane)]))) // see banks.js
+      const turns = phases.flatMap(banks => range(Math.max(...banks.map(bank => bank.size)), turn =>
+        banks.map(bank => [...bank].sort((a, b) => a[0] - b[0])[turn])))
       const c = Math.min(20, (width - 52) / BANKS), parts = [text(50, 11, "bank →", "kl-t--soft")]
       for (let bank = 0; bank < BANKS; bank += 4) parts.push(text(50 + bank * c + c / 2, 26, bank, "kl-t--soft kl-t--m"))
       turns.forEach((banks, turn) => {
@@ -96,7 +81,7 @@
           if (asked && c > 15) parts.push(text(50 + bank * c + c / 2, 30 + turn * c + c * .7, asked[1].length > 1 ? `×${asked[1].length}` : asked[1][0], "kl-t--small kl-t--m"))
         })
       })
-      const say = `${head}: ${count(turns.length, "pass", "passes")} over the banks; ${count(Math.max(1, words / (pairs ? 2 : 1)), "pass", "passes")} would do without a conflict.`
+      const say = `${head}: ${count(turns.length, "pass", "passes")} over the banks; ${count(phases.length, "pass", "passes")} would do without a conflict.`
       return { body: parts, height: 34 + turns.length * c, say }
     },
   }
@@ -214,7 +199,7 @@
       this.data = JSON.parse(figure.querySelector("[data-explore]").dataset.explore)
       this.kind = KINDS[this.data.kind]
       this.state = this.kind.start(this.data)
-      this.say = element("p", { className: "kl-stepper__say", ariaLive: "polite", ariaAtomic: "true" })
+      this.say = element("p", { className: "kl-stepper__say", "aria-live": "polite", "aria-atomic": "true" })
       this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg")
       this.svg.setAttribute("role", "img")
       this.svg.setAttribute("class", "kl-svg")
@@ -269,18 +254,5 @@
     }
   }
 
-  const FIGURES = "figure.kl-fig--explore:not(.kl-explore--live)"
-  function make(figure) {
-    try {
-      new Explorer(figure)
-    } catch (error) {
-      document.documentElement.classList.remove("kl-explores")
-      throw error
-    }
-  }
-  const start = () => document.querySelectorAll(FIGURES).forEach(make)
-  document.documentElement.classList.add("kl-explores") // a table that will be hidden is not shown before
-  if (window.klEach) klEach(FIGURES, make) // see early.js
-  else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
-  else start()
+  klFigures("figure.kl-fig--explore:not(.kl-explore--live)", "kl-explores", figure => new Explorer(figure)) // see early.js
 })()

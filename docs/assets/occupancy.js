@@ -3,6 +3,7 @@
 (() => {
   "use strict"
   const WARP = 32
+  const element = window.klElement
   const up = (value, unit) => Math.ceil(value / unit) * unit
   let made = 0
 
@@ -22,13 +23,6 @@
     const blocks = Math.min(...Object.values(limits))
     const by = Object.keys(limits).filter(name => limits[name] === blocks)
     return { blocks, warps: blocks * warps, most: gpu.warps, limits, by }
-  }
-
-  const element = (name, attributes = {}, ...inside) => {
-    const node = document.createElement(name)
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value)
-    node.append(...inside)
-    return node
   }
 
   function build(place) {
@@ -105,9 +99,6 @@
     take()
   }
 
-  const start = () => document.querySelectorAll(".kl-occupancy:empty").forEach(build)
-  if (window.klEach) klEach(".kl-occupancy:empty", build) // see early.js
-  else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
-  else start()
+  klEach(".kl-occupancy:empty", build) // see early.js
   window.klOccupancy = occupancy // for the test that compares it with the Python
 })()

@@ -3,6 +3,7 @@
 // section. What is written stays in this browser. Opening the question shows the prediction beside what was computed.
 (() => {
   "use strict"
+  const element = window.klElement
   let memory = {} // where the browser keeps nothing, it lasts as long as the page
 
   function kept(key, value) {
@@ -15,12 +16,6 @@
       return false
     }
     return true
-  }
-
-  function element(name, properties, ...children) {
-    const one = Object.assign(document.createElement(name), properties)
-    one.append(...children)
-    return one
   }
 
   // The first number in some words, as a number: "about 1,024" is 1024, "3.5 TB" is 3.5.
@@ -106,14 +101,11 @@
 
   window.klPredict = { compared, numberOf } // for tests
   const HEADINGS = "article :is(h2, h3)[id^=predict]:not([data-predict])"
-  const start = () => document.querySelectorAll(HEADINGS).forEach(make)
   // What is asked under a heading is complete where the next heading, or the end of the page, has been read.
   const complete = heading => {
     let at = heading.nextElementSibling
     while (at && !ends(at, heading)) at = at.nextElementSibling
     return at !== null || document.readyState !== "loading"
   }
-  if (window.klEach) klEach(HEADINGS, make, complete) // see early.js
-  else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
-  else start()
+  klEach(HEADINGS, make, complete) // see early.js
 })()

@@ -3,12 +3,7 @@
 (() => {
   "use strict"
   const MOST_BYTES = 20e6
-
-  function element(name, properties, ...children) {
-    const one = Object.assign(document.createElement(name), properties)
-    one.append(...children)
-    return one
-  }
+  const element = window.klElement
   const short = n => n === null || n === undefined ? "—" : n >= 1000 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
   const key = one => `${one.op} ${one.shape.join("×")} ${one.dtype}`
 
@@ -89,7 +84,7 @@
     const line = ({ record, our }) => [record.op, record.shape.join(" × "), record.dtype, short(record.median_us), short(our.us),
       `${short(record.median_us / our.us)}`, record.fraction_of_limit ? `${short(100 * record.fraction_of_limit)}%` : "—", our.share ? `${short(100 * our.share)}%` : "—"]
     const cell = (name, words, i) => element(name, { textContent: words, className: i > 2 ? "kl-num" : "" })
-    return element("div", { className: "kl-scroll", tabIndex: 0, role: "region", ariaLabel: "Your measurements beside ours" },
+    return element("div", { className: "kl-scroll", tabIndex: 0, role: "region", "aria-label": "Your measurements beside ours" },
       element("table", { className: "kl-table" },
         element("caption", {}, element("span", { textContent: "Yours beside ours: median times, and shares of the copy rate that was measured in the same run" })),
         element("thead", {}, element("tr", {}, ...head.map((words, i) => Object.assign(cell("th", words, i), { scope: "col" })))),
@@ -164,10 +159,5 @@
   }
 
   window.klYours = { misfit } // for tests
-  const FIGURES = "figure.kl-fig--yours:not(.kl-yours--live)"
-  const start = () => document.querySelectorAll(FIGURES).forEach(make)
-  document.documentElement.classList.add("kl-reads") // what moves down under the controls is not shown before
-  if (window.klEach) klEach(FIGURES, make) // see early.js
-  else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start)
-  else start()
+  klFigures("figure.kl-fig--yours:not(.kl-yours--live)", "kl-reads", make) // see early.js
 })()

@@ -19,7 +19,8 @@ from kernels.lessons.explained import linked, with_explanation
 if TYPE_CHECKING:
     from kernels.trace import Buffer, Trace
 
-STYLE, SCRIPT = "docs/assets/lessons.css", "docs/assets/stepper.js"
+STYLE = "docs/assets/lessons.css"
+SCRIPTS = tuple(f"docs/assets/{name}.js" for name in ("early", "banks", "stepper-model", "stepper-pictures", "stepper"))
 MARK = '<meta name="generator" content="lessons trace">'  # a page that carries it may be written over
 CUDA_FILES = ("cuda/kernels.cu", "cuda/patterns.cu")
 MOST_ELEMENTS = 1 << 16
@@ -286,7 +287,7 @@ def as_page(traced: Traced, block: int, thread: int, root: Path) -> str:
     from kernels import figures
 
     words = in_words(traced, block, thread)
-    style, script = ((root / name).read_text(encoding="utf-8") for name in (STYLE, SCRIPT))
+    style, *scripts = ((root / name).read_text(encoding="utf-8") for name in (STYLE, *SCRIPTS))
     story = "".join(f"<li>{escape(line)}</li>" for line in words[1:])
     verdicts = linked(figures.verdict_list(traced.trace.faults()))
     parts = [("Step by step", _stepper(traced, block, thread, root)), ("In words", f'<ol class="story">{story}</ol>')]
@@ -322,7 +323,7 @@ ol.story {{ padding-left: 2.4em; overflow-wrap: anywhere; }}
 {body}
 </main>
 <script>
-{script}</script>
+{";".join(scripts)}</script>
 </body>
 </html>
 """

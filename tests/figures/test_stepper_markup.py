@@ -98,7 +98,7 @@ def test_classes_are_in_the_stylesheet():
     css = (Path(__file__).parents[2] / "docs/assets/lessons.css").read_text()
     missing = {word for word in Reader(stepper(trace(), source=SOURCE)).classes if f".{word}" not in css}
     assert missing == set()
-    script = (Path(__file__).parents[2] / "docs/assets/stepper.js").read_text()
+    script = "".join(path.read_text() for path in (Path(__file__).parents[2] / "docs/assets").glob("stepper*.js"))
     used = set(re.findall(r"kl-[a-z]+(?:__[a-z]+)?(?:--[a-z]+)?", script)) - {"kl-stepper", "kl-m--", "kl-t--m"}
     plain = {"kl-m--barrier", "kl-m--exchange", "kl-t--e", "kl-t--soft"}
     assert {word for word in used - plain if f".{word}" not in css} == set()

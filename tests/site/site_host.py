@@ -17,6 +17,14 @@ OLD, NEW = "1.0", "1.1"
 LINKS = {"a": "href", "link": "href", "script": "src", "img": "src", "source": "src", "iframe": "src"}
 
 
+STEPPER = ("banks", "stepper-model", "stepper-pictures", "stepper")
+
+
+def script_of(*names: str) -> str:
+    """The text of scripts of the site, behind the one that all of them ask."""
+    return ";".join((ROOT / f"docs/assets/{name}.js").read_text(encoding="utf-8") for name in ("early", *names))
+
+
 def nav_pages() -> list[str]:
     """The addresses of the pages that mkdocs.yml names, below a version, in its order; "" is the home page."""
     text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from site_host import ROOT
+from site_host import ROOT, STEPPER, script_of
 
 from kernels.figures import stepper
 from kernels.trace import Buffer, Launch, Recorder, Trace
@@ -58,16 +58,25 @@ def triton_trace() -> Trace:
     return recorder.trace()
 
 
+def wide_trace(elements, size: int) -> Trace:
+    """32 threads read, and then write, `size` bytes each of shared memory, from these elements of 4 bytes on."""
+    recorder = Recorder()
+    recorder.launch(Launch("k", (1, 1, 1), (32, 1, 1), "cuda"))
+    recorder.buffer(Buffer("tile", 4, (1024,), space="shared"))
+    for line, what in ((10, READ), (11, WRITE)):
+        record(recorder, line, what, 0, np.arange(32), elements, size=size)
+    return recorder.trace()
+
+
 def page_of(*figures: str, scheme: str = "default", head: str = "") -> str:
     """A page like the site's: its stylesheets, some prose, the figures, the script."""
     style = "".join((ROOT / f"docs/assets/{name}.css").read_text() for name in ("lessons",))
-    script = (ROOT / "docs/assets/stepper.js").read_text()
     body = "<p>Prose between figures.</p>".join(figures)
     return (
         f'<!doctype html><html lang="en" data-md-color-scheme="{scheme}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width"><title>Steppers</title><style>{style} body{{margin:1rem;'
         f"background:var(--kl-paper);color:var(--kl-ink)}}</style>{head}</head><body><main><h1>Steppers</h1>{body}"
-        f"</main><script>{script}</script></body></html>"
+        f"</main><script>{script_of(*STEPPER)}</script></body></html>"
     )
 
 

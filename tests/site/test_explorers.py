@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from site_host import ROOT
+from site_host import ROOT, script_of
 
 from kernels.figures import access_explorer, merge_explorer, roofline_explorer, tile_explorer
 from kernels.figures.banks import passes
@@ -15,7 +15,7 @@ from kernels.figures.html import number
 # One process keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
-FRAME = """<!doctype html><html lang="en" class="{no_js}"><meta charset="utf-8"><title>An explorer</title>
+FRAME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>An explorer</title>
 <link rel="icon" href="data:,"><style>{css}</style><main><h1>An explorer</h1>{figure}</main><script>{script}</script>"""
 VALUES = [1, 3, 2, 0.5, 2.5, 4, -1, 0, 6]
 
@@ -30,8 +30,8 @@ def show(chromium):
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
-        css, script = ((ROOT / "docs/assets" / name).read_text() for name in ("lessons.css", "explorers.js"))
-        page.set_content(FRAME.format(css=css, script=script, figure=html, no_js="js"))
+        css = (ROOT / "docs/assets/lessons.css").read_text()
+        page.set_content(FRAME.format(css=css, script=script_of("banks", "explorers"), figure=html))
         return page
 
     yield shown

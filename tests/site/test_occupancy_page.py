@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from site_host import script_of
 
 from kernels.figures.occupancy import Kernel, occupancy_figure
 from kernels.inspect.occupancy import MULTIPROCESSORS, occupancy
@@ -39,9 +40,8 @@ def page(chromium, tmp_path):
         made.on("pageerror", lambda error: faults.append(str(error)))
         made.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         styles = (ASSETS / "lessons.css").read_text() + (ASSETS / "occupancy.css").read_text()
-        script = (ASSETS / "occupancy.js").read_text()
         text = f"<!doctype html><html lang=en><meta charset=utf-8><title>t</title><style>{styles}</style>"
-        text += f"<body class=md-typeset>{occupancy_figure(KERNELS)}<script>{script}</script>"
+        text += f"<body class=md-typeset>{occupancy_figure(KERNELS)}<script>{script_of('occupancy')}</script>"
         target = tmp_path / "page.html"
         target.write_text(text, encoding="utf-8")
         made.goto(target.as_uri())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from site_host import ROOT
+from site_host import script_of
 
 # One process keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
@@ -22,7 +22,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>A page</title><link rel="i
 def opened(chromium, tmp_path):
     """`opened()`: the page of the test, again and again in the same browser's profile."""
     file = tmp_path / "index.html"
-    file.write_text(PAGE.replace("{script}", (ROOT / "docs/assets/predict.js").read_text()))
+    file.write_text(PAGE.replace("{script}", script_of("predict")))
     context = chromium.new_context()
     faults = []
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from site_host import ROOT
-from stepper_pages import SOURCE, cuda_page, cuda_trace, page_of, requests_of, triton_trace, written
+from stepper_pages import SOURCE, cuda_page, cuda_trace, page_of, requests_of, triton_trace, wide_trace, written
 
 from kernels.figures import stepper
+from kernels.lessons.tracing import Traced, as_page
 
 # One process keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
@@ -122,6 +124,26 @@ def test_costs_in_words_are_those_that_the_trace_counts(look, warp):
             else:
                 assert f"so it takes {request.wavefronts} passes" in said
                 assert f" {request.conflict_degree} " in said
+
+
+LANES = np.arange(32)
+WIDE = {
+    "every lane its own": LANES * 32, "neighbours in pairs": LANES // 2 * 32,
+    "pairs two lanes apart": (LANES // 4 * 2 + LANES % 2) * 32, "all the same": LANES * 0, "side by side": LANES * 4,
+    "pairs but for one lane": np.where(LANES == 1, 900, LANES // 2 * 32),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", WIDE)
+@pytest.mark.parametrize("size", [8, 16])
+def test_wide_requests_of_shared_memory_cost_what_the_trace_counts(look, size, asked):
+    trace = wide_trace(WIDE[asked], size)
+    with look(page_of(stepper(trace))) as page:
+        for step, request in enumerate(requests_of(trace, 0)):
+            move(page, step=step)
+            degree, passes = request.conflict_degree, request.wavefronts
+            one = f"one bank must deliver {degree} different words, so it takes {passes} passes"
+            assert ("no bank is asked for two different words" if degree == 1 else one) in words(page), request.what
 
 
 def test_kinds_of_access_differ_in_shape_and_the_chosen_thread_in_its_frame(look):
@@ -307,6 +329,13 @@ def test_triton_programs_have_no_threads_and_masked_elements_a_cross(look):
         assert marks(page, 0, "read") == 44 and "masked off" in page.locator(".kl-stepper__legend").inner_text()
 
 
+def test_a_page_of_lessons_trace_steps_without_another_file(look):
+    with look(as_page(Traced(triton_trace(), "_add", "kernels/ops/add.py", (300,)), 0, 0, ROOT)) as page:
+        assert words(page).startswith("Step 1 of 2, line 5. Program 0 reads x[0]–x[255].")
+        move(page, step=1)
+        assert words(page).startswith("Step 2 of 2, line 6. Program 0 writes out[0]–out[255].")
+
+
 def test_several_steppers_do_not_disturb_each_other(look):
     same = stepper(cuda_trace(), source=SOURCE)
     with look(page_of(same, same, stepper(triton_trace()))) as page:
@@ -319,8 +348,7 @@ def test_several_steppers_do_not_disturb_each_other(look):
 
 def test_a_page_that_is_exchanged_without_loading_gets_its_steppers_once(look):
     theme = "const document$ = { subscribe(f) { window.again = f; f() } };"
-    early = (ROOT / "docs/assets/early.js").read_text()
-    with look(page_of(head=f"<script>{theme}{early}</script>")) as page:
+    with look(page_of(head=f"<script>{theme}</script>")) as page:
         put = "html => document.querySelector('main').innerHTML = html"
         for _ in range(2):
             page.evaluate(put, stepper(cuda_trace()))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from jsonschema import Draft202012Validator
-from site_host import ROOT
+from site_host import ROOT, script_of
 
 from kernels.bench.results import read
 from kernels.bench.schema import schema
@@ -26,8 +26,8 @@ def page(chromium):
     opened, faults = context.new_page(), []
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("request", lambda request: faults.append(request.url))
-    css, script = ((ROOT / "docs/assets" / name).read_text() for name in ("lessons.css", "your-gpu.js"))
-    opened.set_content(FRAME.format(css=css, script=script, figure=your_gpu([read(FILE)], schema())))
+    css = (ROOT / "docs/assets/lessons.css").read_text()
+    opened.set_content(FRAME.format(css=css, script=script_of("your-gpu"), figure=your_gpu([read(FILE)], schema())))
     yield opened
     context.close()
     assert faults == []  # nothing is uploaded, and nothing fails
