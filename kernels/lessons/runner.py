@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -14,10 +13,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 _HEAVY = ("numpy", "torch", "triton", "matplotlib")
 _ASKED_S = 0.1
@@ -67,12 +67,8 @@ class Runner:
 
     def close(self) -> None:
         """End the warm processes."""
-        for process, channel in self._zygotes.values():
-            channel.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-            process.kill()
-        self._zygotes.clear()
+        while self._zygotes:
+            _end(*self._zygotes.popitem()[1])
 
     def run(
         self,
@@ -83,17 +79,28 @@ class Runner:
         """Run the jobs, `self.jobs` at a time; results come as they end. `progress` hears every item that starts.
 
         `interrupted` is asked ten times a second; when it says yes, what runs is stopped and nothing more is started.
+        The same happens when whoever takes the results goes away, by Control-C for example.
         """
-        jobs = list(jobs)
+        jobs, left = list(jobs), threading.Event()
+        if _CAN_FORK:
+            for compiled in {job.compiled for job in jobs}:
+                self._zygote(compiled)
+
+        def nobody_waits() -> bool:
+            return left.is_set() or bool(interrupted and interrupted())
+
         with ThreadPoolExecutor(max_workers=max(1, min(self.jobs, len(jobs)))) as pool:
-            futures = [(job, pool.submit(self._run_one, job, progress, interrupted)) for job in jobs]
-            for job, future in futures:
-                yield job, future.result()
+            futures = {pool.submit(self._run_one, job, progress, nobody_waits): job for job in jobs}
+            try:
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            finally:
+                left.set()
 
     def _run_one(
-        self, job: Job, progress: Callable[[Job, str], None] | None, interrupted: Callable[[], bool] | None
+        self, job: Job, progress: Callable[[Job, str], None] | None, nobody_waits: Callable[[], bool]
     ) -> JobResult:
-        if interrupted and interrupted():
+        if nobody_waits():
             return JobResult(interrupted=True)
         payload = {
             "root": str(self.root),
@@ -101,30 +108,41 @@ class Runner:
             "items": job.items,
             "preload": _preload(job.items),
         }
-        if _CAN_FORK:
+        if not _CAN_FORK:
+            return self._spawn(job, payload, progress, nobody_waits)
+        try:
             reader = self._submit(job.compiled, payload)
-            return _follow(reader, job, progress, None, interrupted)
-        return self._spawn(job, payload, progress)
+        except OSError as error:
+            return JobResult(ended=f"could not be started: the process that starts workers does not stay ({error})")
+        return _follow(os.fdopen(reader, "rb"), job, progress, nobody_waits)
 
     def _submit(self, compiled: bool, payload: dict[str, Any]) -> int:
+        """Hand a page to the warm process; returns where its worker reports.
+
+        Raises:
+            OSError: the warm process has ended, and so has one that was started in its place.
+        """
         reader, writer = os.pipe()
-        data = json.dumps(payload).encode()
-        with self._lock:
-            process, channel = self._zygote(compiled)
-            try:
-                socket.send_fds(channel, [f"{len(data):<16}".encode()], [writer])
-                channel.sendall(data)
-            except OSError:
-                del self._zygotes[compiled]
-                raise RuntimeError(f"the process that starts workers has ended with status {process.poll()}") from None
-            finally:
-                os.close(writer)
+        try:
+            with self._lock:
+                try:
+                    _send(self._zygote(compiled)[1], payload, writer)
+                except OSError:  # it has ended since
+                    _end(*self._zygotes.pop(compiled))
+                    _send(self._zygote(compiled)[1], payload, writer)
+        except OSError:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
         return reader
 
     def _zygote(self, compiled: bool) -> tuple[subprocess.Popen, socket.socket]:
         known = self._zygotes.get(compiled)
         if known is not None and known[0].poll() is None:
             return known
+        if known is not None:
+            known[1].close()
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
             [sys.executable, "-m", "kernels.lessons.zygote", str(theirs.fileno())],
@@ -132,22 +150,50 @@ class Runner:
             env=worker_environment(self.root, compiled),
             cwd=self.root,
             stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Control-C is for the command: what it started ends with it
         )
         theirs.close()
         self._zygotes[compiled] = (process, ours)
         return self._zygotes[compiled]
 
-    def _spawn(self, job: Job, payload: dict[str, Any], progress: Callable[[Job, str], None] | None) -> JobResult:
-        with tempfile.TemporaryDirectory() as folder:
+    def _spawn(
+        self,
+        job: Job,
+        payload: dict[str, Any],
+        progress: Callable[[Job, str], None] | None,
+        nobody_waits: Callable[[], bool],
+    ) -> JobResult:
+        with tempfile.TemporaryDirectory(prefix="lesson-", ignore_cleanup_errors=True) as folder:
             file = Path(folder, "job.json")
             file.write_text(json.dumps(payload), encoding="utf-8")
             process = subprocess.Popen(
                 [sys.executable, "-m", "kernels.lessons.worker", str(file)],
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                env=worker_environment(self.root, job.compiled),
+                env=worker_environment(self.root, job.compiled) | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder),
                 cwd=self.root,
             )
-            return _follow(process.stdout.fileno(), job, progress, process)
+            with process:
+                try:
+                    return _follow(process.stdout, job, progress, nobody_waits, process)
+                finally:
+                    process.kill()
+
+
+def _send(channel: socket.socket, payload: dict[str, Any], writer: int) -> None:
+    data = json.dumps(payload).encode()
+    socket.send_fds(channel, [f"{len(data):<16}".encode()], [writer])
+    channel.sendall(data)
+
+
+def _end(process: subprocess.Popen, channel: socket.socket) -> None:
+    """End a warm process: it goes when nobody can ask it any more."""
+    channel.close()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _jobs_at_once() -> int:
@@ -190,77 +236,87 @@ def _preload(items: list[dict[str, Any]]) -> list[str]:
     return [name for name in _HEAVY if name in code]
 
 
+@dataclass
+class _Watched:
+    """A worker and its guard: what they tell each other."""
+
+    stop: Callable[[], None] | None = None
+    """How to end the worker, once that is known."""
+    running: tuple[str, float] | None = None
+    """The item that runs, and until when it may."""
+    late: str = ""
+    """The item for which the guard has ended the worker."""
+    interrupted: bool = False
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+def _guard(watched: _Watched, nobody_waits: Callable[[], bool]) -> None:
+    """End the worker when an item has run for too long, or nobody waits for it."""
+    while not watched.over.wait(_ASKED_S):
+        stop, running = watched.stop, watched.running
+        if stop is None:
+            continue
+        if nobody_waits():
+            watched.interrupted = True
+        elif running is not None and time.monotonic() >= running[1]:
+            watched.late = running[0]
+        else:
+            continue
+        stop()
+        return
+
+
 def _follow(
-    reader: int,
+    reports: BinaryIO,
     job: Job,
     progress: Callable[[Job, str], None] | None,
-    process: Any,
-    interrupted: Callable[[], bool] | None = None,
+    nobody_waits: Callable[[], bool],
+    process: subprocess.Popen | None = None,
 ) -> JobResult:
-    """Read a worker's report, with each item's time limit; kill the worker's group when one is passed."""
-    result = JobResult()
-    running, deadline, pid = "", None, None
-    pending: list[bytes] = []
+    """Read a worker's reports to their end, under guard. `process` is the worker, where no warm process forked it."""
+    result, running, status = JobResult(), "", None
+    watched = _Watched(stop=process.kill if process else None)
+    guard = threading.Thread(target=_guard, args=(watched, nobody_waits), daemon=True)
+    guard.start()
     try:
-        while True:
-            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if process is None or os.name != "nt":
-                slice_s = min(wait, _ASKED_S) if wait is not None else _ASKED_S
-                ready, _, _ = select.select([reader], [], [], slice_s if interrupted and pid else wait)
-                if interrupted and pid and interrupted():
-                    _kill(pid, process)
-                    return JobResult(interrupted=True)
-                if not ready and interrupted and (deadline is None or time.monotonic() < deadline):
-                    continue
-                if not ready:
-                    result.failed_at = running
-                    result.ended = f"passed its time limit of {job.limits[running]:g} s and was stopped"
-                    _kill(pid, process)
-                    deadline = None
-                    continue
-            data = os.read(reader, 1 << 20)
-            if not data:
+        for line in reports:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue  # a report cut short by a crash, or the empty line after it
+            event = message["event"]
+            if event == "pid":
+                watched.stop = partial(_kill_group, message["pid"])
+            elif event == "start":
+                running = message["id"]
+                watched.running = running, time.monotonic() + job.limits[running]
+                if progress:
+                    progress(job, running)
+            elif event == "end":
+                running, watched.running = "", None
+                result.reports[message["id"]] = message
+            elif event == "exit":
+                status = message["status"]
                 break
-            if b"\n" not in data:  # a long report comes in many parts
-                pending.append(data)
-                continue
-            *lines, rest = b"".join([*pending, data]).split(b"\n")
-            pending = [rest]
-            for line in filter(None, lines):
-                try:
-                    message = json.loads(line)
-                except ValueError:
-                    continue  # a report cut short by a crash
-                event = message["event"]
-                if event == "pid":
-                    pid = message["pid"]
-                elif event == "start":
-                    running, deadline = message["id"], time.monotonic() + job.limits[message["id"]]
-                    if progress:
-                        progress(job, running)
-                elif event == "end":
-                    result.reports[message["id"]] = message
-                    running, deadline = "", None
-                elif event == "exit":
-                    if not result.ended and (running or message["status"]):
-                        result.failed_at, result.ended = running, _ending(message["status"])
-                    return result
-        if not result.ended:
-            result.failed_at, result.ended = running, _ending(process.wait() if process else None)
-        return result
+        else:
+            status = process.wait() if process else None
     finally:
-        with contextlib.suppress(OSError):
-            os.close(reader) if process is None else process.stdout.close()
-        if process is not None:
-            process.kill()
+        watched.over.set()
+        guard.join()
+        reports.close()
+    if watched.interrupted:
+        return JobResult(interrupted=True)
+    if watched.late:
+        result.failed_at = watched.late
+        result.ended = f"passed its time limit of {job.limits[watched.late]:g} s and was stopped"
+    elif running or status != 0:
+        result.failed_at, result.ended = running, _ending(status)
+    return result
 
 
-def _kill(pid: int | None, process: Any) -> None:
-    if process is not None:
-        process.kill()
-    elif pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _ending(status: int | None) -> str:

@@ -1,6 +1,9 @@
 """A warm process that has imported the heavy libraries and forks a worker for every page.
 
-It reads jobs from a socket, one JSON document a message, each with the write end of a pipe for the worker's report.
+It reads jobs from a socket, one JSON document a message, each with the write end of a pipe for the worker's report. It
+ends when the other end of that socket closes, and asks the system for no signal: that would come when the thread that
+started it ends.
+
 It never imports anything of the project that a page may use, so every worker sees the code as it is on disk.
 """
 
@@ -13,11 +16,12 @@ import json
 import linecache  # noqa: F401 (this and the others so marked: every worker needs them, imported once)
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess  # noqa: F401
 import sys
-import tempfile  # noqa: F401
+import tempfile
 import traceback
 import warnings  # noqa: F401
 
@@ -54,20 +58,23 @@ def serve(channel: socket.socket) -> None:
 
 
 def _supervise(job: dict, descriptor: int) -> None:
-    """Start the worker in a process group of its own and tell how it ended."""
+    """Start the worker in a process group of its own, clean up behind it and tell how it ended."""
     die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pipe = os.fdopen(descriptor, "w", encoding="utf-8")
+    temporary = tempfile.mkdtemp(prefix="lesson-")  # what blocks leave there goes with their page
     worker = os.fork()
     if worker == 0:
         os.setsid()
         die_with_parent()
+        os.environ["TMPDIR"] = tempfile.tempdir = temporary
         _work(job, pipe)
     pipe.write(json.dumps({"event": "pid", "pid": worker}) + "\n")
     pipe.flush()
     _, status = os.waitpid(worker, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker, signal.SIGKILL)  # what the page left running
+    shutil.rmtree(temporary, ignore_errors=True)
     pipe.write("\n" + json.dumps({"event": "exit", "status": os.waitstatus_to_exitcode(status)}) + "\n")
     pipe.flush()
     os._exit(0)
@@ -76,6 +83,8 @@ def _supervise(job: dict, descriptor: int) -> None:
 def _work(job: dict, pipe) -> None:
     status = 70
     try:
+        for name in ("kernels", "kernels.lessons"):  # imported to start this process; they may have been edited since
+            sys.modules.pop(name, None)
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_LIMIT, _FILE_LIMIT))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -94,5 +103,5 @@ def _work(job: dict, pipe) -> None:
 
 
 if __name__ == "__main__":
-    die_with_parent()
     serve(socket.socket(fileno=int(sys.argv[1])))
+    os._exit(0)  # what torch does at an ordinary end takes half a second
