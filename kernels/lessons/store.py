@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernels.lessons.locks import locked
 from kernels.lessons.model import Block, Output, PageSource
 
 FORMAT = 2
@@ -114,6 +115,7 @@ class AcceptedPage:
     """The accepted outputs of one page."""
 
     def __init__(self, folder: Path, slug: str) -> None:
+        self._all = folder
         self.folder = folder / slug
         self.slug = slug
         self.problem = ""
@@ -173,14 +175,30 @@ class AcceptedPage:
     def write(
         self,
         entries: dict[str, tuple[Block, Output, dict[str, Any]]],
-        inline: dict[str, str],
+        inline: dict[str, str] | None,
         inline_made: dict[str, Any],
         keep: set[str],
     ) -> list[str]:
         """Accept `entries` (and nothing else: blocks in `keep` stay, others go). Returns the paths that changed.
 
-        An entry whose output and code are what was accepted is left as it stands, commit and machine included.
+        An entry whose output and code are what was accepted is left as it stands, commit and machine included. So are
+        the inline values where `inline` is None. What another process has accepted since this page was read stays.
         """
+        with locked(self._all):
+            read = self._index["blocks"].keys()
+            now = AcceptedPage(self._all, self.slug)
+            if now.problem:  # it could be read a moment ago
+                return []
+            self._index = now._index
+            return self._write(entries, inline, inline_made, keep | (self._index["blocks"].keys() - read))
+
+    def _write(
+        self,
+        entries: dict[str, tuple[Block, Output, dict[str, Any]]],
+        inline: dict[str, str] | None,
+        inline_made: dict[str, Any],
+        keep: set[str],
+    ) -> list[str]:
         changed: list[str] = []
         blocks = {name: entry for name, entry in self._index["blocks"].items() if name in keep}
         kept = {name for entry in blocks.values() for name in _items(entry["reached"])}
@@ -210,7 +228,10 @@ class AcceptedPage:
             changed += self._put(file, output.text + "\n")
             if output.values:
                 changed += self._put(f"{name}.json", dumps(output.values))
-        inline_text = "".join(f"{key} => {value}\n" for key, value in inline.items())
+        of_inline = self._index["inline"]
+        if inline is not None:
+            inline_text = "".join(f"{key} => {value}\n" for key, value in inline.items())
+            of_inline = inline_made | {"sha256": text_digest(inline_text)} if inline else {}
         index = {
             "format": FORMAT,
             "blocks": blocks,
@@ -220,17 +241,17 @@ class AcceptedPage:
                 for key, value in environments.items()
                 if key in {entry["environment"] for entry in blocks.values()}
             },
-            "inline": inline_made | {"sha256": text_digest(inline_text)} if inline else {},
+            "inline": of_inline,
         }
         if inline:
             changed += self._put(INLINE_FILE, inline_text)
-        if blocks or inline:
+        if blocks or of_inline:
             changed += self._put("index.json", dumps(index))
         elif (self.folder / "index.json").exists():
             (self.folder / "index.json").unlink()
             changed.append(f"{self.slug}/index.json (removed: the page runs nothing any more)")
         self._index = json.loads(dumps(index))
-        known = {"index.json"} | ({INLINE_FILE} if inline else set())
+        known = {"index.json"} | ({INLINE_FILE} if of_inline else set())
         known |= {entry["file"] for entry in blocks.values()} | {
             f"{name}.json" for name, entry in blocks.items() if entry.get("values")
         }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernels.lessons import compare, machine
+from kernels.lessons.locks import locked
 from kernels.lessons.look import Look
 from kernels.lessons.model import NOT_RUN, REFUSED, Block, Fault, Outcome, Output, PageOutcome, PageScan
 from kernels.lessons.normalise import normalise
@@ -33,9 +34,11 @@ class PageWork:
         self.engine, self.scan, self.mode = engine, scan, mode
         self.chosen = [block for block in scan.blocks if only is None or only(scan.source.name, block)]
         self.whole = only is None
-        self.accepted = AcceptedPage(engine.accepted_folder, scan.source.slug)
+        with locked(engine.accepted_folder, shared=True):  # an accept writes outputs first, then what it says of them
+            self.accepted = AcceptedPage(engine.accepted_folder, scan.source.slug)
+            self.stored: dict[str, Accepted | None] = {block.id: self.accepted.get(block) for block in scan.blocks}
+            self.inline_stored = self.accepted.inline()
         self.outcome = PageOutcome(scan, faults=list(scan.faults))
-        self.stored: dict[str, Accepted | None] = {block.id: self.accepted.get(block) for block in scan.blocks}
         self.today: dict[str, Output] = {}
         self.errors: dict[str, str] = {}
         self.to_run: set[str] = set()
@@ -115,14 +118,15 @@ class PageWork:
         if self.mode in ("verify", "accept"):
             return False
         digest = machine.digest(self.engine.machine.environment(self.scan.inline_needs()))
-        accepted, edited, made = self.accepted.inline()
+        accepted, edited, made = self.inline_stored
         complete = set(self.scan.inline_keys().values()) <= accepted.keys() and not edited
         if complete and made.get("environment") == digest and self._inline_made_from(made):
-            self.inline_today = accepted
+            self.inline_today, self.inline_made = accepted, made
             return True
         for run in self.engine.runs.candidates(self.scan.source, INLINE_ITEM):
             if run.get("environment_hash") == digest and self._inline_made_from(run):
                 self.inline_today = run["values"]
+                self.inline_made = {key: run[key] for key in ("modules", "data", "code")} | {"environment": digest}
                 return True
         return False
 
@@ -291,7 +295,7 @@ class PageWork:
 
     def _finish_inline(self) -> None:
         keys = self.scan.inline_keys()
-        accepted, edited, made = self.accepted.inline()
+        accepted, edited, made = self.inline_stored
         if edited:
             self._page_fault("edited", edited)
         can_run = self.mode != "frozen" and self._inline_can_run()
@@ -363,17 +367,16 @@ class PageWork:
             }
             entries[block.id] = (block, output, made)
             outcome.faults = [fault for fault in outcome.faults if fault.kind not in ("drift", "new", "edited")]
-        inline, edited, inline_made = self.accepted.inline()
+        inline = None if self.scan.inlines else {}
         keys = self.scan.inline_keys()
         if self.inline_today and self.whole:
             today = {keys[each.place]: self.inline_today[keys[each.place]] for each in self.scan.inlines}
-            same = today == inline and not edited and "environment" in inline_made
-            if not same or inline_made["code"] != self.inline_made["code"]:  # else machine and values stay as they were
-                inline, inline_made = today, self.inline_made
-        if not self.scan.inlines:
-            inline = {}
+            accepted, edited, made = self.inline_stored
+            same = today == accepted and not edited and "environment" in made
+            if not same or made["code"] != self.inline_made["code"]:  # else machine and values stay as they were
+                inline = today
         if self.whole:
             gone = ("drift", "new", "edited", "orphan")
             self.outcome.faults = [fault for fault in self.outcome.faults if fault.kind not in gone]
         kept = keep if self.whole else keep | set(self.accepted.ids())
-        return self.accepted.write(entries, inline, inline_made, kept)
+        return self.accepted.write(entries, inline, self.inline_made, kept)
