@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -65,10 +67,8 @@ def serve(
     _in_a_project(config_file)
     try:
         _mkdocs(lambda: serve_site(config_file, address, open_in_browser=open_browser, every_page=every_page))
-    except OSError as error:
-        _err.print(
-            f"lessons: cannot listen there ({error}); choose another place: --address localhost:8001", markup=False
-        )
+    except (OSError, OverflowError) as error:
+        _err.print(f"lessons: {why_it_ended(error, address)}", markup=False)
         raise typer.Exit(2) from None
 
 
@@ -288,6 +288,18 @@ def trace(
 
 
 scratch_command.add_to(app)
+
+
+def why_it_ended(error: OSError | OverflowError, address: str | None) -> str:
+    """What a preview says that ended with an error of the system: that it cannot listen at an address, or the error."""
+    refused = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM)
+    file = getattr(error, "filename", None)
+    no_port = isinstance(error, OverflowError | socket.gaierror)  # above 65535; a host without an address
+    if no_port or (error.errno in refused and not file):
+        where = address or "the address of mkdocs.yml (dev_addr)"
+        why = getattr(error, "strerror", None) or str(error).rstrip(".")
+        return f"cannot listen at {where}: {why}; choose another address: --address localhost:8001"
+    return f"the preview ended: {error.strerror or error}" + (f": {file}" if file else "")
 
 
 def _in_a_project(config_file: str | None) -> None:

@@ -46,10 +46,13 @@ class EditedFirst:
             self._build_again_and_again()
 
     def _build_again_and_again(self) -> None:
-        failed = False
+        failed = told = False
         while True:
             with self._rebuild_cond:
                 follows = self._preview.behind() and not failed
+                if not (follows or failed or told or self._want_rebuild):
+                    log.info("All pages are up to date.")
+                    told = True
                 while not (self._want_rebuild or self._shutdown or self._asked_to_accept):
                     self._rebuild_cond.wait(timeout=_OTHERS_AFTER_S if follows else self.shutdown_delay)
                     if follows:
@@ -66,7 +69,7 @@ class EditedFirst:
             if asked and not edited:
                 self._accept()
                 continue
-            failed = not self._built()
+            failed, told = not self._built(), False
             with self._epoch_cond:
                 if failed:
                     self._wanted_epoch = self._visible_epoch

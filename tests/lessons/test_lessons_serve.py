@@ -3,6 +3,7 @@
 What others show of a page follows. How much is rendered is counted, by a hook that notes every page that is written.
 """
 
+import errno
 import functools
 import json
 import os
@@ -15,6 +16,9 @@ import urllib.request
 
 import pytest
 from lessons_project import CONFIG, Project, fence, marks
+
+from kernels.lessons.command import why_it_ended
+from kernels.lessons.mkdocs_plugin.server import PreviewServer
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +38,14 @@ class Preview:
             self.process = project.start(*command, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=said)
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        """End it as a terminal that is closed does, so that it takes away what it made."""
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
 
     def read(self, page: str = "") -> str:
         try:
@@ -107,6 +117,7 @@ class Book(Preview):
         self.log.touch()
         project.environment = functools.partial(project.environment, RENDERED_LOG=str(self.log))
         assert project.lessons("accept").status == 0
+        self.ends = 0
         super().__init__(project)
 
     def rendered(self) -> list[str]:
@@ -115,14 +126,16 @@ class Book(Preview):
         self.log.write_text("")
         return names
 
-    def wait_for_all_to_follow(self) -> None:
-        """Wait until the preview has said nothing for a while: all that had to follow is written."""
-        before, since = None, time.monotonic()
-        while time.monotonic() - since < 2:
-            now = self.said.read_text()
-            if now != before:
-                before, since = now, time.monotonic()
-            time.sleep(0.05)
+    def wait_for_all_to_follow(self, limit_s: float = 60.0) -> None:
+        """Wait until the preview says, once more than at the last call, that all that had to follow is written.
+
+        Or that a build has failed: then nothing follows.
+        """
+        until = time.monotonic() + limit_s
+        while (ends := len(re.findall("All pages are up to date|An error ended", self.said.read_text()))) <= self.ends:
+            assert time.monotonic() < until, f"after {limit_s} s the preview still says\n{self.said.read_text()}"
+            time.sleep(0.02)
+        self.ends = ends
 
 
 @pytest.fixture
@@ -241,7 +254,6 @@ def test_a_link_to_a_heading_that_is_gone_is_named_though_its_page_is_not_render
 
 def test_a_template_is_shown_on_every_page(book):
     book.project.edit("theme/main.html", "%}", "%}{% block footer %}a new footer{% endblock %}")
-    book.project.edit("docs/index.md", "Old words", "New words")  # the theme's folder is not watched
     for page in ("", "two/", "words/"):
         book.wait_for("a new footer", page)
 
@@ -317,3 +329,62 @@ def test_a_key_accepts_what_is_shown_and_nothing_of_a_page_that_fails(keyboard):
     assert after["index/one.txt"] == b"3\n" and "the output differs" not in preview.read()
     assert {name for name in after if after[name] != before.get(name)} == {"index/one.txt", "index/index.json"}
     assert "other.md is not accepted: one of its blocks fails" in preview.said.read_text()
+
+
+def test_a_preview_that_is_told_to_end_leaves_nothing(project, tmp_path):
+    project.page("index", "# I\n\nSome words.\n")
+    (tmp_path / "temporary").mkdir()
+    project.environment = functools.partial(project.environment, TMPDIR=str(tmp_path / "temporary"))
+    started = Preview(project)
+    try:
+        started.wait_for("Some words")
+        assert [each for each in (tmp_path / "temporary").iterdir() if each.name.startswith("mkdocs_")]
+    finally:
+        started.end()
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8000", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:8000", 200),
+        ("drafts.localhost", 200),
+        ("evil.example:8000", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("[::1", 403),
+    ],
+)
+@pytest.mark.parametrize("listens", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_only_who_asks_for_this_machine_reads_a_preview_for_it_alone(tmp_path, caplog, listens, host, status):
+    """A website may say that its name leads to 127.0.0.1: its scripts could then read a visitor's drafts."""
+    (tmp_path / "index.html").write_text("a draft")
+    server = PreviewServer(lambda: None, listens, 0, str(tmp_path))
+    answers = []
+    environ = {"HTTP_HOST": host, "PATH_INFO": "/", "REQUEST_METHOD": "GET", "SERVER_PROTOCOL": "HTTP/1.1"}
+    body = server.serve_request(environ, lambda line, headers, error=None: answers.append(line))
+    server.server_close()
+    alone = listens != "0.0.0.0"
+    assert answers[0].startswith(str(status if alone else 200))
+    assert (b"draft" in b"".join(body)) == (status == 200 or not alone)
+    assert ("Everyone who reaches this machine" in caplog.text) != alone
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.EADDRINUSE, "Address already in use"), "cannot listen at here:80: Address already in use"),
+        (OSError(errno.EACCES, "Permission denied"), "cannot listen at here:80: Permission denied"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "cannot listen at here:80: Name or service"),
+        (
+            OverflowError("bind(): port must be 0-65535."),
+            "cannot listen at here:80: bind(): port must be 0-65535; choose",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "the preview ended: No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "docs/a.md"), "ended: Permission denied: docs/a.md"),
+    ],
+)
+def test_an_error_of_the_system_is_told_for_what_it_is(error, says):
+    assert says in why_it_ended(error, "here:80")
