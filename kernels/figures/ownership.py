@@ -8,7 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.figures.html import escape, figure, number, owner_class, place, scroll, span, svg, text, unique_id
+from kernels.figures import owner_tiles
+from kernels.figures.html import (
+    PALETTE,
+    escape,
+    figure,
+    number,
+    owner_class,
+    place,
+    scroll,
+    span,
+    svg,
+    text,
+    unique_id,
+)
 
 NOBODY, MASKED = -1, -2
 MOST_RUNS = (24, 8)  # of a longer strip, the first and the last so many
@@ -167,7 +180,7 @@ def _caption(found: Sequence[Run], label: str, who: str) -> str:
         count = sum(run.count for run in found if run.state == state)
         if count:
             parts.append(f"{number(count)} {words}")
-    return ", ".join(parts) + "."
+    return ", ".join(parts) + "." + (f" Colours repeat after {PALETTE} {who}s." if owners > PALETTE else "")
 
 
 def ownership_grid(
@@ -181,8 +194,9 @@ def ownership_grid(
     """Rows and columns of elements, coloured by owner; -1 is nobody, -2 masked off.
 
     `everyone`, what `Trace.writers` returns, sets elements with several owners apart.
-    Neighbours in a row with one owner share one box, with the owner's number where it fits. Of a large grid the first
-    and last rows and columns are drawn. ValueError for anything that is not two-dimensional.
+    Neighbours in a row with one owner share one box, with the owner's number where it fits. A large grid is drawn as
+    tiles where every owner has one, side by side and one below the other; else its first and last rows and columns
+    are. ValueError for anything that is not two-dimensional.
     """
     grid = np.asarray(owners2d)
     if grid.ndim != 2:
@@ -192,6 +206,37 @@ def ownership_grid(
     hatch = unique_id("hatch", label, who, grid.shape, grid.tobytes(), *([everyone] if everyone else []))
     if everyone is not None and len(everyone) != grid.size:
         raise ValueError(f"there are {grid.size} elements, but the owners of {len(everyone)}")
+    large = None in sheet.across or None in sheet.down
+    found = owner_tiles.tiles(grid) if large and everyone is None else []
+    if found:
+        *size, drawn = owner_tiles.picture(found, rows, columns, hatch)
+        described = [tile.words(who, rows, columns) for tile in found]
+        left_out = " Thin tiles are drawn larger than to scale." * owner_tiles.widened(found)
+    else:
+        described = _rows_drawn(sheet, grid, who, rows, everyone)
+        size, drawn = sheet.size, [text(LEFT, 12, f"{columns} →", "kl-t--soft"), *sheet.drawn(hatch)]
+        skipped = f" {number(width - sum(MOST_COLUMNS))} {columns}s in the middle are not drawn."
+        left_out = skipped * (None in sheet.across)
+    body = [
+        f'<defs><pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><rect class="kl-hatch-back" width="6" height="6"/>'
+        '<rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>',
+        *drawn,
+    ]
+    several = [i for i, people in enumerate(everyone or ()) if len(people) > 1]
+    values, counts = np.unique(np.delete(grid.reshape(-1), several), return_counts=True)
+    states = {NOBODY: "nobody", MASKED: "masked"}
+    tally = [Run(0, n - 1, v, states.get(v, "owned")) for v, n in zip(values.tolist(), counts.tolist(), strict=True)]
+    tally += [Run(0, len(several) - 1, 0, "several")] if several else []
+    caption = _caption(tally, f"{label}, {number(height)} × {number(width)}", who)
+    caption += left_out
+    picture = svg("grid", f"Owners of {label}", "; ".join(described) or "no element", *size, body)
+    return figure(scroll(f"Owners of {label}", picture), caption, "grid")
+
+
+def _rows_drawn(sheet: _Sheet, grid: np.ndarray, who: str, rows: str, everyone: Sequence | None) -> list[str]:
+    """Puts the boxes of the rows that are shown on the sheet, and returns each row in words."""
+    height, width = grid.shape
     described = []
     for row, y in zip(sheet.down, sheet.y, strict=True):
         if row is None:
@@ -206,23 +251,7 @@ def ownership_grid(
         words = [f"{span(run.first, run.last)} {run.words(who)}" for run in found]
         short = [w if isinstance(w, str) else f"{w} more runs" for w in _shorten(words, (8, 2))]
         described.append(f"{rows} {row}: {', '.join(short)}")
-    body = [
-        f'<defs><pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect class="kl-hatch-back" width="6" height="6"/>'
-        '<rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>',
-        text(LEFT, 12, f"{columns} →", "kl-t--soft"),
-        *sheet.drawn(hatch),
-    ]
-    several = [i for i, people in enumerate(everyone or ()) if len(people) > 1]
-    values, counts = np.unique(np.delete(grid.reshape(-1), several), return_counts=True)
-    states = {NOBODY: "nobody", MASKED: "masked"}
-    tally = [Run(0, n - 1, v, states.get(v, "owned")) for v, n in zip(values.tolist(), counts.tolist(), strict=True)]
-    tally += [Run(0, len(several) - 1, 0, "several")] if several else []
-    caption = _caption(tally, f"{label}, {number(height)} × {number(width)}", who)
-    if None in sheet.across:
-        caption += f" {number(width - sum(MOST_COLUMNS))} {columns}s in the middle are not drawn."
-    picture = svg("grid", f"Owners of {label}", "; ".join(described) or "no element", *sheet.size, body)
-    return figure(scroll(f"Owners of {label}", picture), caption, "grid")
+    return described
 
 
 class _Sheet:

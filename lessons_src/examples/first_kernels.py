@@ -1,4 +1,4 @@
-"""The kernels that Lesson 8 takes apart, each beside a Python function that does the work of one of its programs.
+"""The kernels that Lesson 8 takes apart, each beside a Python function for one of its programs.
 
 The Python functions work on lists, with the `load` and `store` of Lesson 1.
 """
@@ -60,7 +60,7 @@ def _row_max(x_ptr, out_ptr, N, x_stride_m, BLOCK_N: tl.constexpr):
 
 
 def row_max(x: torch.Tensor, out: torch.Tensor) -> None:
-    """Writes the largest element of each row. x: (M, N), any row stride, column stride 1; out: (M,)."""
+    """Writes the largest element of each row. x: (M, N), column stride 1; out: (M,)."""
     M, N = x.shape
     _row_max[(M,)](x, out, N, x.stride(0), BLOCK_N=triton.next_power_of_2(N))
 

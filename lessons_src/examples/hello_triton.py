@@ -1,9 +1,9 @@
-"""A first Triton program: it adds two vectors, and every program signs the elements that it owns.
+"""A first Triton program: it adds two vectors, and every program signs what it owns.
 
     python lessons_src/examples/hello_triton.py [--n 257] [--block 256]
 
-With an NVIDIA GPU the kernel is compiled and runs there. Without one, or with TRITON_INTERPRET=1, Triton's interpreter
-runs it on the CPU: slowly, and with the same result.
+With an NVIDIA GPU the kernel is compiled and runs there. Without one, or with
+TRITON_INTERPRET=1, Triton's interpreter runs it on the CPU: slowly, and with the same result.
 """
 
 import argparse
@@ -16,7 +16,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton
 import torch
 
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it when it is imported, so this comes first
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before the import, which reads it
 
 import triton
 import triton.language as tl
@@ -25,7 +25,7 @@ import triton.language as tl
 @triton.jit
 def _add_and_sign(x_ptr, y_ptr, out_ptr, owner_ptr, n, BLOCK: tl.constexpr):
     program = tl.program_id(0)
-    offsets = program * BLOCK + tl.arange(0, BLOCK)  # BLOCK numbers at once, not one after the other
+    offsets = program * BLOCK + tl.arange(0, BLOCK)  # BLOCK numbers at once
     mask = offsets < n
     total = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
     tl.store(out_ptr + offsets, total, mask=mask)
@@ -33,10 +33,11 @@ def _add_and_sign(x_ptr, y_ptr, out_ptr, owner_ptr, n, BLOCK: tl.constexpr):
 
 
 def main(n: int = 257, block: int = 256) -> None:
-    """Add two vectors of n elements, `block` to a program, and print who wrote which of them."""
+    """Add two vectors of n elements, `block` to a program, and print who wrote which."""
     interpreted = triton.knobs.runtime.interpret
     device = "cpu" if interpreted else "cuda"
-    print("runs on", "the CPU, in Triton's interpreter" if interpreted else torch.cuda.get_device_name())
+    where = "the CPU, in Triton's interpreter" if interpreted else torch.cuda.get_device_name()
+    print("runs on", where)
 
     generator = torch.Generator(device).manual_seed(0)
     x = torch.randn(n, generator=generator, device=device)
@@ -50,7 +51,8 @@ def main(n: int = 257, block: int = 256) -> None:
     print(f"{n} elements in blocks of {block}: {programs} programs")
     for program in range(programs):
         owned = (owner == program).nonzero().flatten().tolist()
-        which = f"element {owned[0]}" if len(owned) == 1 else f"elements {owned[0]} to {owned[-1]}"
+        first, last = owned[0], owned[-1]
+        which = f"element {first}" if first == last else f"elements {first} to {last}"
         print(f"  program {program} wrote {which}: {len(owned)} of its {block} offsets")
     print("right in every element:", torch.equal(out, x + y))
 
