@@ -96,12 +96,14 @@ def data_table(
     groups: Sequence[tuple[object, int]] = (),
     numeric: Sequence[int] | None = None,
     marked: Sequence[int] = (),
+    stack: bool = False,
 ) -> str:
     """A table that scrolls on a narrow page; the first cell of a row is its heading.
 
     Cells are text, numbers (shown by `number`) or `Markup`, which is taken as it is. `groups` puts a heading over the
     next so many rows. `numeric` lists the columns that are set flush right; left out, those whose cells are numbers.
-    `marked` lists rows that are set apart. ValueError for a row that is longer or shorter than the headings.
+    `marked` lists rows that are set apart. `stack`, for sentences: on a narrow page the cells of a row stand below each
+    other, with their columns' headings. ValueError for a row that is longer or shorter than the headings.
     """
     rows = [list(row) for row in rows]
     for row in rows:
@@ -111,7 +113,8 @@ def data_table(
         kinds = [[row[i] for row in rows if row[i] is not None] for i in range(len(headers))]
         numeric = [i for i, cells in enumerate(kinds) if cells and all(isinstance(c, (int, float)) for c in cells)]
     right = [' class="kl-num"' if i in numeric else "" for i in range(len(headers))]
-    lines = ['<table class="kl-table">']
+    said = [f' data-column="{escape(h)}:"' if stack else "" for h in headers]
+    lines = [f'<table class="kl-table{" kl-table--stack" * stack}">']
     if caption:
         lines.append(f"<caption><span>{escape(caption)}</span></caption>")
     heads = "".join(f'<th scope="col"{c}>{_cell(h)}</th>' for h, c in zip(headers, right, strict=True))
@@ -127,7 +130,7 @@ def data_table(
             lines.append(
                 f'<tr class="kl-group"><th scope="rowgroup" colspan="{len(headers)}">{_cell(starts[i])}</th></tr>'
             )
-        cells = "".join(f"<td{c}>{_cell(v)}</td>" for v, c in zip(row[1:], right[1:], strict=True))
+        cells = "".join(f"<td{c}{h}>{_cell(v)}</td>" for v, c, h in zip(row[1:], right[1:], said[1:], strict=True))
         name = ' class="kl-marked"' if i in marked else ""
         lines.append(f'<tr{name}><th scope="row"{right[0]}>{_cell(row[0])}</th>{cells}</tr>')
     if not rows:

@@ -75,7 +75,8 @@ def result_table(records: Iterable[Record], caption: str = "") -> str:
             if record.ours:
                 ours.append(len(rows))
             rows.append((_implementation(record), *_measured(record)))
-    return data_table(headers, rows, caption or _origin(records), sizes, numeric=range(1, 6), marked=ours)
+    origin = _origin(records) + "; in bold: kernels of this project" * bool(ours)
+    return data_table(headers, rows, caption or origin, sizes, numeric=range(1, 6), marked=ours)
 
 
 def _gpu(record: Record) -> str:

@@ -305,7 +305,8 @@ def test_results_are_sorted_within_a_shape_and_name_their_origin():
     ]  # fmt: skip
     assert "fast block 1024 stale 9.50 0.25 2,719 83% 1.2e-07" in text
     assert "none not available — — — —" in text
-    assert "Measured on NVIDIA H200, 2026-11-20, commit 1a2b3c4d5e6f" in text
+    assert text.startswith("Measured on NVIDIA H200, 2026-11-20, commit 1a2b3c4d5e6f; in bold: kernels of this project")
+    assert "in bold" not in figures.result_table([record()])
     assert html.count("kl-marked") == 1 and html.count('scope="rowgroup"') == 2
 
 

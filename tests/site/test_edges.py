@@ -1,9 +1,11 @@
-"""What goes on to the side has a shadow at that edge, and none where its end is reached."""
+"""What goes on to the side has a shadow at that edge, and none where its end is reached; sentences do not go there."""
 
 from __future__ import annotations
 
 import pytest
 from site_host import ROOT
+
+from kernels.figures import data_table
 
 # One process keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
@@ -48,4 +50,24 @@ def test_a_shadow_says_that_there_is_more(chromium, kind, scheme):
     assert [shot == plain[0] for shot in begin] == [True, False]
     assert [shot == plain[0] for shot in middle] == [False, False]
     assert [shot == plain[0] for shot in end] == [False, True]
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1000])
+def test_a_table_of_sentences_has_a_row_a_cell_on_a_phone(chromium, width):
+    css = "".join((ROOT / f"docs/assets/{name}.css").read_text() for name in ("lessons", "site"))
+    rows = [("it is faster", "refuted", f"of {LONG}"), ("it is even", "observed", LONG)]
+    table = data_table(("sentence", "what it is", "evidence"), rows, "What was seen", stack=True)
+    page = chromium.new_page(viewport={"width": width, "height": 600})
+    page.set_content(FRAME.format(scheme="default", css=css, body=table).replace("400px", "auto"))
+    narrow = width < 720
+    tall = page.evaluate(
+        "[...document.querySelectorAll('tbody tr:first-child > *')].map(e => e.getBoundingClientRect().y)"
+    )
+    assert len(set(tall)) == (3 if narrow else 1)
+    headings = "[...document.querySelectorAll('td')].map(e => getComputedStyle(e, '::before').content)"
+    assert page.evaluate(headings)[:2] == (['"what it is: "', '"evidence: "'] if narrow else ["none"] * 2)
+    assert page.locator("thead").is_visible() is not narrow
+    if narrow:
+        assert page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.kl-scroll'))")
     page.close()
