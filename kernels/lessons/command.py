@@ -257,8 +257,8 @@ def trace(
     machine cannot trace.
     """
     from kernels.lessons import tracing
-    from kernels.lessons.store import write_atomically
     from kernels.sources import project_root
+    from kernels.sources.files import write_whole
 
     if reason := tracing.why_not(kernel):
         _err.print(f"lessons: {reason}", markup=False)
@@ -271,7 +271,7 @@ def trace(
         if not force and (reason := tracing.may_write(path)):
             raise ValueError(reason)
         page = tracing.as_page(traced, block, thread, project_root())
-        write_atomically(path, page)
+        write_whole(path, page)
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         _err.print(f"lessons: {error.args[0]}", markup=False)
         raise typer.Exit(2) from None

@@ -11,6 +11,7 @@ Modes:
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,8 +75,10 @@ class Engine:
         self.root = root
         self.accepted_folder = root / "lessons_src" / "outputs"
         self.machine = machine.Machine()
-        self.runs = RunStore(root / ".lessons" / "runs", stamp=f"{_own_digest()} {text_digest(settings)}")
-        self.commit = machine.commit(root)
+        stamp = f"{_own_digest()} {text_digest(settings)} {_renderers()}"
+        self.runs = RunStore(root / ".lessons" / "runs", stamp)
+        self.commit = ""
+        """The commit that blocks run in; looked at before they do."""
         self.new_markdown = new_markdown
         self._runner = Runner(root, jobs)
         self._unchanged = Unchanged(root)
@@ -138,6 +141,8 @@ class Engine:
                 break
             works.append(PageWork(self, self.scan(source), mode, look, only))
             jobs += works[-1].jobs()
+        if jobs:
+            self.commit = machine.commit(self.root)
         total, started = sum(len(job.items) for job in jobs), [0]
 
         def hear(job: Job, item: str) -> None:
@@ -185,3 +190,9 @@ def _own_digest() -> str:
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _renderers() -> str:
+    """The versions of what makes HTML of blocks: what another version has made is not shown again."""
+    names = ("markdown", "markdown-exec", "pygments", "pymdown-extensions")
+    return " ".join(importlib.metadata.version(name) for name in names)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 def heard(hear: Callable[[str], None]) -> Iterator[bool]:
     """Call `hear` with every key that is pressed, in a thread; gives whether there is a terminal to press keys in.
 
-    Control-C goes on to interrupt the command, and the terminal is as it was afterwards.
+    Control-C goes on to interrupt the command, and the terminal is as it was afterwards. A command in the background
+    (`lessons serve &`) leaves the terminal to others: asking for keys would stop it.
     """
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty() or _in_background():
         yield False
         return
     ended = threading.Event()
@@ -29,6 +30,13 @@ def heard(hear: Callable[[str], None]) -> Iterator[bool]:
         finally:
             ended.set()
             thread.join(1)
+
+
+def _in_background() -> bool:
+    try:
+        return os.name != "nt" and os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp()
+    except OSError:  # a terminal that is not this session's own: nobody stops who asks it
+        return False
 
 
 @contextlib.contextmanager

@@ -133,14 +133,19 @@ def _file_of(include: str) -> str:
     return reference.rpartition(":")[0] or reference
 
 
-def _stamps(folder: Path | str, without: set[str]) -> Iterator[str]:
+def _stamps(folder: Path | str, without: set[str], above: tuple[tuple[int, int], ...] = ()) -> Iterator[str]:
+    """A line for every file below `folder`; a link to a folder `above` is not walked again."""
+    found = os.stat(folder)  # noqa: PTH116 (called for every folder)
+    here = found.st_dev, found.st_ino
+    if here in above:
+        return
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda each: each.name):
             if entry.name.startswith((".", "__pycache__")) or entry.name in without:
                 continue
             try:
                 if entry.is_dir():
-                    yield from _stamps(entry.path, set())
+                    yield from _stamps(entry.path, set(), (*above, here))
                 else:
                     stat = entry.stat()
                     yield f"{entry.path} {stat.st_mtime_ns} {stat.st_size} {stat.st_ino}\n"

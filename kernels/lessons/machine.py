@@ -153,10 +153,11 @@ def digest(environment: dict[str, str]) -> str:
 def commit(root: Path) -> str:
     """Short hash of the checkout's commit, with a plus sign where files differ from it; empty outside git.
 
-    A copy of the tree without its history is told its commit: `KERNELS_COMMIT`.
+    A copy of the tree without its history is told its commit, `KERNELS_COMMIT`, and that files differ from it:
+    `KERNELS_DIRTY=1`.
     """
     if told := os.environ.get("KERNELS_COMMIT"):
-        return told[:9]
+        return told[:9] + "+" * (os.environ.get("KERNELS_DIRTY", "0") not in ("", "0"))
     try:
         head = subprocess.run(
             ["git", "rev-parse", "--short=9", "HEAD"], cwd=root, capture_output=True, text=True, check=False

@@ -32,6 +32,8 @@ def plain(text: str, root: str) -> str:
 def _without_root(text: str, root: str) -> str:
     """Paths below the project's folder as seen from there; a folder beside it whose name only begins alike stays."""
     bare = root.rstrip("/\\")
+    if "\\" in bare:  # Windows: what is below the root is told as on other systems
+        text = re.sub(re.escape(bare) + r"[/\\]([\w./\\-]*)", lambda match: match[1].replace("\\", "/"), text)
     return re.sub(re.escape(bare) + r"(?![\w.-])", ".", text.replace(bare + "/", ""))
 
 

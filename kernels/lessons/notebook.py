@@ -16,7 +16,8 @@ from typing import Any
 
 from kernels.lessons.model import Block, Fault, PageOutcome, PageScan, PageSource
 from kernels.lessons.options import OptionError, parse_own_options, take_own_options
-from kernels.lessons.store import text_digest, write_atomically
+from kernels.lessons.store import text_digest
+from kernels.sources.files import write_whole
 
 FOLDER = "lessons_src/notebooks"
 SUFFIX = ".py"
@@ -221,7 +222,7 @@ def write_notebooks(
         for uri, text in texts.items():
             path = folder / uri
             if not path.exists() or path.read_text(encoding="utf-8") != text:
-                write_atomically(path, text)
+                write_whole(path, text)
             made.append(uri)
     return made
 

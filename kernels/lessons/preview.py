@@ -8,6 +8,7 @@ generator: a page is anything that has the attributes of `FACTS`, an address `ur
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterable
@@ -152,6 +153,7 @@ def stamps(folder: Path) -> list[str]:
     """Changes with every file below a folder."""
     found = []
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            found.append(f"{path} {path.stat().st_mtime_ns}")
+        if "__pycache__" not in path.parts and path.is_file():
+            with contextlib.suppress(FileNotFoundError):  # gone since
+                found.append(f"{path} {path.stat().st_mtime_ns}")
     return found

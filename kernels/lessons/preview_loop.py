@@ -69,6 +69,8 @@ class EditedFirst:
             if asked and not edited:
                 self._accept()
                 continue
+            if asked:
+                log.info("Nothing is accepted: a file was saved in between. Look, and press a again.")
             failed, told = not self._built(), False
             with self._epoch_cond:
                 if failed:

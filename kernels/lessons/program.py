@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import contextlib
 from textwrap import indent
 
 from kernels.lessons.model import Block, PageScan
@@ -39,7 +42,21 @@ def _gone_through(block: Block) -> str:
     """An earlier block in a program: where it raises on purpose, the program says so and goes on, as the page did."""
     if not block.raises:
         return block.code
+    expected = getattr(builtins, block.raises, Exception)
+    is_end = isinstance(expected, type) and not issubclass(expected, Exception)  # SystemExit, KeyboardInterrupt
     return f"""try:
-{indent(block.code, "    ")}
-except Exception as error:
+{indent(_inside(block.code), "    ")}
+except {"BaseException" if is_end else "Exception"} as error:
     print(type(error).__name__, "on purpose:", error)"""
+
+
+def _inside(code: str) -> str:
+    """The code, as it may be indented: a text over several lines would become another, and not all code is Python."""
+    with contextlib.suppress(SyntaxError):
+        if ast.dump(ast.parse(f"if 1:\n{indent(code, '    ')}").body[0]) == _indented(code):
+            return code
+    return f'exec(compile({code!r}, "block", "exec"))'
+
+
+def _indented(code: str) -> str:
+    return ast.dump(ast.If(ast.Constant(1), ast.parse(code).body, []))

@@ -18,7 +18,7 @@ def check(page: str, block_id: str, snippet: str) -> int:
     page: by its path below docs/, as in "labs/1-vector-add.md". Prints a sentence, and a diff where there is one.
 
     Returns:
-        0 as on the page, 1 it differs or fails, 3 this machine lacks what the block needs.
+        0 as on the page, 1 it differs or fails, 3 the block is gone, or this machine lacks what it needs.
     """
     from kernels.lessons.compare import differences, unified_diff
     from kernels.lessons.mkdocs_plugin import open_project
@@ -28,8 +28,15 @@ def check(page: str, block_id: str, snippet: str) -> int:
 
     engine, sources, docs = open_project("mkdocs.yml")
     try:
-        scan = next(engine.scan(source) for source in sources if source.name == page)
-        block = next(each for each in scan.blocks if each.id == block_id)
+        scan = next((engine.scan(source) for source in sources if source.name == page), None)
+        if scan is None:
+            print(f"UNAVAILABLE: this branch has no page {docs}/{page} any more")
+            return UNAVAILABLE
+        block = next((each for each in scan.blocks if each.id == block_id), None)
+        if block is None:
+            ids = ", ".join(each.id for each in scan.blocks) or "none"
+            print(f"UNAVAILABLE: {docs}/{page} has no block {block_id!r} any more; it has {ids}")
+            return UNAVAILABLE
         lacking = engine.machine.lacking(scan.needs_of(block))
         root = Path(engine.root)
     finally:

@@ -78,7 +78,7 @@ def _project() -> Path:
 def _contents(repository: Repository, name: str) -> Contents:
     if "#" in name:
         return _of_block(repository, name)
-    short = Path(name).stem if name.startswith("lessons_src/") else name
+    short = Path(name).stem if Path(name).as_posix().startswith("lessons_src/") else name
     known = sorted(
         each.removesuffix(".py") for each in repository.names("lessons_src/exercises") if each.endswith(".py")
     )

@@ -10,42 +10,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernels.lessons.locks import locked
 from kernels.lessons.model import Block, Output, PageSource
+from kernels.sources.files import write_whole
 
 FORMAT = 2
 _RUNS_KEPT = 4
+_LEFT_S = 3600  # after this long nobody writes a temporary file any more: its process was killed
 _NOT_AS_ACCEPTED = "is not what was accepted: it was edited by hand, or an accept was cut short"
 INLINE_FILE = "inline.txt"
 _ENTRY = ("file", "sha256", "code", "label", "commit", "environment", "modules", "data", "reached")
 """What every entry holds, as text. The last three are lists, each on one line so that a diff stays short."""
-
-
-def write_atomically(path: Path, text: str, *, durable: bool = True) -> None:
-    """Write `text` to `path` so that a reader sees the old file or the new one, never a part.
-
-    Not `durable` spares waiting for the disk, for files that their readers can tell to be cut short.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def dumps(document: Any) -> str:
@@ -256,7 +236,10 @@ class AcceptedPage:
             f"{name}.json" for name, entry in blocks.items() if entry.get("values")
         }
         for file in self.folder.glob("*"):
-            if file.is_file() and file.name not in known:
+            if file.name.startswith("."):  # of the system, or of another process that writes now
+                if file.suffix == ".tmp" and time.time() - file.stat().st_mtime > _LEFT_S:
+                    file.unlink()
+            elif file.is_file() and file.name not in known:
                 file.unlink()
                 changed.append(f"{self.slug}/{file.name} (removed: its block is gone)")
         return changed
@@ -266,7 +249,7 @@ class AcceptedPage:
         with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
             if path.read_bytes().decode("utf-8") == text:
                 return []
-        write_atomically(path, text)
+        write_whole(path, text)
         return [f"{self.slug}/{name}"]
 
 
@@ -302,7 +285,7 @@ class RunStore:
         document = self._load(page.slug)
         body = json.dumps(document)
         with contextlib.suppress(OSError):  # a read-only checkout only costs speed
-            write_atomically(self._path(page.slug), f"{self._seal(body)}\n{body}", durable=False)
+            write_whole(self._path(page.slug), f"{self._seal(body)}\n{body}", durable=False)
 
     def _seal(self, body: str) -> str:
         return text_digest(f"{self.stamp}\n{body}")

@@ -40,6 +40,7 @@ class PageWork:
             self.inline_stored = self.accepted.inline()
         self.outcome = PageOutcome(scan, faults=list(scan.faults))
         self.today: dict[str, Output] = {}
+        self.commits: dict[str, str] = {}
         self.errors: dict[str, str] = {}
         self.to_run: set[str] = set()
         self.reach = Reach(scan, look)
@@ -86,6 +87,7 @@ class PageWork:
             output = Output(**run["output"])
             if self.reach.of_block(block, output)[0] == run["code"]:
                 self.today[block.id] = output
+                self.commits[block.id] = run["commit"]
                 return True
         return False
 
@@ -199,8 +201,9 @@ class PageWork:
 
     def _remember(self, block: Block, output: Output) -> None:
         environment = self.engine.machine.environment(self.scan.needs_of(block))
+        commit = self.commits[block.id] = self.engine.commit
         run = {"environment_hash": machine.digest(environment), "code": self.reach.of_block(block, output)[0]}
-        self.engine.runs.add(self.scan.source, block.id, run | {"output": vars(output)})
+        self.engine.runs.add(self.scan.source, block.id, run | {"output": vars(output), "commit": commit})
 
     # What is shown and what is wrong
 
@@ -237,7 +240,7 @@ class PageWork:
         if stored and stored.edited:
             self._block_fault(faults, block, "edited", stored.edited)
         if today is not None:
-            label, commit = self.engine.machine.label(block.needs, block.evidence), self.engine.commit
+            label, commit = self.engine.machine.label(block.needs, block.evidence), self.commits[block.id]
             status = "ran" if block.id in self.to_run else "kept"
             self._compare(faults, block, stored, today)
             shown = today

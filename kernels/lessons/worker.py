@@ -183,7 +183,8 @@ def _run_inline(item: dict[str, Any], module: ModuleType, page: str) -> dict[str
 
 def _new_session(name: str, page: str) -> ModuleType:
     """A module of its own, so that dataclasses, pickle and Triton find what a block defines."""
-    module = ModuleType("lesson_page_" + (re.sub(r"\W", "_", name) or "default"))
+    own = re.sub(r"\W", lambda match: f"_{ord(match[0]):x}_", name) if name != "default" else "default_"
+    module = ModuleType(f"lesson_page_{own or 'default'}")
     module.__file__ = page
     sys.modules[module.__name__] = module
     return module
@@ -283,7 +284,7 @@ def _tell(channel: io.TextIOBase, **message: Any) -> None:
 
 
 def main() -> None:
-    """Run the job on standard input in this process, telling on standard output: for systems without `fork`."""
+    """Run the job in the file that is named, telling on standard output: for systems without `fork`."""
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     run_job(job, channel)

@@ -94,7 +94,7 @@ def test_a_preview_does_not_read_between_an_output_and_what_is_said_of_it(tmp_pa
     engine = Engine(tmp_path, lambda: None)
     source = PageSource("page.md", tmp_path / "docs/page.md", "text")
     engine.scan = lambda source: PageScan(source, [Block("a", 1, "python", "print(1)")])
-    half, read, put = threading.Event(), threading.Event(), store.write_atomically
+    half, read, put = threading.Event(), threading.Event(), store.write_whole
 
     def slowly(path: Path, text: str, **named) -> None:
         if path.name == "index.json" and half.is_set():
@@ -105,7 +105,7 @@ def test_a_preview_does_not_read_between_an_output_and_what_is_said_of_it(tmp_pa
     page = AcceptedPage(engine.accepted_folder, "page")
     page.write(entry("a", "0"), None, {}, set())
     half.clear()
-    monkeypatch.setattr(store, "write_atomically", slowly)
+    monkeypatch.setattr(store, "write_whole", slowly)
     writer = threading.Thread(target=page.write, args=(entry("a", "1"), None, {}, set()))
     writer.start()
     assert half.wait(20)
@@ -116,3 +116,16 @@ def test_a_preview_does_not_read_between_an_output_and_what_is_said_of_it(tmp_pa
         writer.join()
         engine.close()
     assert [fault for fault in faults if fault.kind == "edited"] == []
+
+
+def test_an_accept_leaves_what_is_not_its_own(tmp_path):
+    page = AcceptedPage(tmp_path, "page")
+    page.write(entry("a", "1") | entry("b", "1"), None, {}, set())
+    for name, age_s in ((".DS_Store", 9999), (".a.txt.writes.tmp", 5), (".a.txt.killed.tmp", 9999)):
+        file = tmp_path / "page" / name
+        file.write_text("not an output")
+        os.utime(file, (file.stat().st_mtime - age_s,) * 2)
+    said = page.write(entry("a", "2"), None, {}, set())
+    assert said == ["page/a.txt", "page/index.json", "page/b.txt (removed: its block is gone)"]
+    left = {path.name for path in (tmp_path / "page").iterdir()}
+    assert left == {"a.txt", "index.json", ".DS_Store", ".a.txt.writes.tmp"}

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from lessons_project import Project
 
+from kernels.lessons import scratch_check
+
 GIT = shutil.which("git")
 pytestmark = pytest.mark.skipif(GIT is None, reason="git is not installed")
 
@@ -401,3 +403,20 @@ def test_one_that_is_killed_leaves_nothing_under_its_name(repository, tmp_path, 
     assert repository.lessons("scratch", "add_two").status == 0
     assert leftovers(repository) == ["+", "scratch/add_two", "a worktree", "mine-scratch"]
     assert [path.name for path in scratch_of(repository).parent.iterdir()] == ["add_two"]
+
+
+@pytest.mark.parametrize(
+    ("page", "block", "said"),
+    [
+        ("labs/old.md", "first", "UNAVAILABLE: this branch has no page docs/labs/old.md any more"),
+        (
+            "labs/page.md",
+            "old",
+            "UNAVAILABLE: docs/labs/page.md has no block 'old' any more; it has first, second, shell, stops",
+        ),
+    ],
+)
+def test_a_block_that_was_renamed_is_a_sentence(repository, monkeypatch, capsys, page, block, said):
+    monkeypatch.chdir(repository.root)
+    assert scratch_check.check(page, block, "scratch/snippet.py") == scratch_check.UNAVAILABLE
+    assert capsys.readouterr().out.strip() == said

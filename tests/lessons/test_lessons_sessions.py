@@ -160,3 +160,17 @@ def test_what_one_session_does_to_the_process_no_other_sees(project):
     assert project.lessons("accept").status == 0
     texts = {name: data.decode() for name, data in project.accepted().items() if name.endswith("txt")}
     assert texts == {"index/a.txt": "\n", "index/b.txt": f"None {project.root.name}\n", "index/c.txt": "1 docs\n"}
+
+
+def test_sessions_that_are_named_alike_have_modules_of_their_own(project):
+    code = "import pickle\ndef f():\n    return {name!r}\nprint(f.__module__)"
+    look = "print(pickle.loads(pickle.dumps(f))())"
+    names = ("", "default", "a-b", "a_b", "plain")
+    blocks = [(each, fence(code.format(name=each), f'made{n} session="{each}"')) for n, each in enumerate(names)]
+    used = [fence(look, f'used{n} session="{each}"') for n, each in enumerate(names)]
+    project.page("index", "# P\n\n" + "".join([text for _, text in blocks] + used))
+    done = project.lessons("accept")
+    assert done.status == 0, done.text
+    texts = {name: data.decode() for name, data in project.accepted().items() if name.endswith("txt")}
+    assert [texts[f"index/used{n}.txt"] for n in range(5)] == [f"{each}\n" for each in names]
+    assert texts["index/made0.txt"] == "lesson_page_default\n" and texts["index/made4.txt"] == "lesson_page_plain\n"
