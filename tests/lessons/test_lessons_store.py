@@ -138,8 +138,6 @@ def test_a_build_killed_at_any_moment_leaves_the_next_one_right(built):
     assert done.status == 0, done.text
     assert "42" in built.html()
     assert not list(built.root.glob(".site-*"))
-    workers = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert f"{built.root}" not in workers
 
 
 def _sleeping(moment: float) -> str:
