@@ -1,8 +1,9 @@
 """A hook of mkdocs.yml: where a page stands on its path, how long it takes to read, and what comes after it.
 
 The template (`main.html`) gets `journey`: the paths that the page lies in, the outermost first, its place among the
-pages of the nearest, minutes of reading, the next page with its description, and the pages that the front matter names
-under `prerequisites`.
+pages of the nearest where its title has no number of its own, minutes of reading where the page states no time, and the
+next page with its description. That is the next of the navigation, or the page that the front matter names under
+`next`; a page of reference, and one with `next: none`, is looked up and left.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from __future__ import annotations
 import posixpath
 import re
 
+from mkdocs.exceptions import PluginError
+
 WORDS_A_MINUTE = 200  # of prose that is thought about; code is read in the exercise's time
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _NEEDED = re.compile(
     r"\*\*Prerequisites?\*\*(.*?)(?=\*\*Read beside|\n\n)|^Before you start\n:(.*?)\n\n", re.DOTALL | re.MULTILINE
 )
 _PAGE_LINK = re.compile(r"\]\(([^)#\s]+\.md)")
+_TIMED = re.compile(r"\*\*Time\*\*|^Time\n:", re.MULTILINE)
+_NUMBERED = re.compile(r"\d|(Lab|Workshop) [A-Z]?\d")
+_LOOKED_UP = ("reference/", "source/")
 _WORD = re.compile(r"\w[\w'’-]*")
 
 
@@ -38,17 +44,33 @@ def prerequisites(name: str, markdown: str) -> list[str] | None:
     return [posixpath.normpath(posixpath.join(posixpath.dirname(name), link)) for link in links]
 
 
+def _following(page, nav):
+    """The page to go on with; None where the reader came to look something up."""
+    wanted = page.meta.get("next")
+    if wanted == "none" or page.file.src_uri.startswith(_LOOKED_UP):
+        return None
+    if not wanted:
+        return page.next_page
+    found = next((each for each in nav.pages if each.file.src_uri == wanted), None)
+    if found is None:
+        raise PluginError(f"{page.file.src_uri}: `next: {wanted}` in its front matter is no page of the navigation")
+    return found
+
+
 def on_page_context(context, *, page, config, nav):
     """Tell the template about the page's path."""
     section = page.ancestors[0] if page.ancestors else None  # the nearest; a path may lie in another
     beside = _pages(section)
-    after = page.next_page
+    after = _following(page, nav)
+    markdown = page.markdown or ""
+    timed = _TIMED.search(markdown) or page.file.src_uri.startswith(_LOOKED_UP)
+    numbered = _NUMBERED.match(page.title or "")
     context["journey"] = {
         "above": [(each.title, (_pages(each) or [None])[0]) for each in reversed(page.ancestors)],
         "path": section,
-        "place": beside.index(page) + 1 if page in beside else 0,
+        "place": beside.index(page) + 1 if page in beside and not numbered else 0,
         "of": len(beside),
-        "minutes": reading_minutes(page.markdown or ""),
+        "minutes": 0 if timed else reading_minutes(markdown),
         "after": after,
         "same_path": bool(after and section and after.ancestors and after.ancestors[-1] is page.ancestors[-1]),
     }

@@ -167,6 +167,7 @@ def _collect(collector: Collector, source: str, language: str, options: dict[str
             code=_MARKS.sub("", source),
             session=options.get("session") or "",
             html=options["html"],
+            shown=bool(options["source"]),
             returncode=options.get("returncode", 0),
             **fields,
         )

@@ -55,6 +55,8 @@ class Block:
     session: str = ""
     evidence: str = "run"
     html: bool = False
+    shown: bool = True
+    """The page shows the source, and not the output alone."""
     returncode: int = 0
     raises: str = ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -18,7 +19,24 @@ _EVIDENCE = {
     "trace": "reads and writes recorded while the code ran",
     "compile": "what the compiler made of the code",
     "measure": "measured on a GPU",
+    "missing": "nothing was measured: the sentence says what would measure it",
 }
+_NAMES = {"missing": "not measured"}
+_TAG = re.compile(r"<[^>]*>")
+_MISSING = re.compile(
+    r"\bnot (been )?(measured|run|read|built|taken)\b[^.]*\byet\b"
+    r"|\b(without|no|not met) (a|the|that) (measurement|number)\b"
+    r"|\buntil it is measured\b|\bno (record|result)\b[^.]*\byet\b",
+    re.IGNORECASE,
+)
+_DRAWN = ("<table", "<svg", "<figure")
+
+
+def evidence_of(block: Block, text: str) -> str:
+    """The badge of a block; `missing` where a measurement is only spoken of: its output is a sentence that says so."""
+    if block.evidence != "measure" or any(mark in text for mark in _DRAWN):
+        return block.evidence
+    return "missing" if _MISSING.search(_TAG.sub("", text).strip()) else "measure"
 
 
 def _printed(block: Block, outcome: Outcome) -> str:
@@ -129,10 +147,11 @@ class PageRenderer:
 
     def _bar(self, outcome: Outcome) -> str:
         block = outcome.block
+        evidence = evidence_of(block, outcome.output.text)
         stale = any(fault.kind == "stale" for fault in outcome.faults)
         words = [
-            f'<span class="kl-badge kl-badge--{block.evidence}" title="{_EVIDENCE[block.evidence]}">'
-            f"{block.evidence}</span>"
+            f'<span class="kl-badge kl-badge--{evidence}" title="{_EVIDENCE[evidence]}">'
+            f"{_NAMES.get(evidence, evidence)}</span>"
         ]
         if stale:
             words.append('<span class="kl-badge kl-badge--stale">stale</span>')
@@ -140,9 +159,12 @@ class PageRenderer:
         where = f"{verb} {outcome.label}" if outcome.label else "not run"
         folders = {path.rpartition("/")[0] for path in outcome.output.data if path.startswith("results/")} - {"results"}
         if block.evidence == "measure" and folders and "gpu" not in block.needs:
-            where = f"from {', '.join(sorted(folders))}"
-        if outcome.commit:
+            # The records name the commit that was measured, and figures show it; this commit read them.
+            where = f"read from {', '.join(sorted(folders))}{f' at commit {outcome.commit}' if outcome.commit else ''}"
+        elif outcome.commit:
             where += f", commit {outcome.commit}"
+        if evidence == "missing":
+            where = ""
         words.append(f'<span class="kl-block__where">{escape(where)}</span>')
         text = escape(self.runnable(block), quote=True).replace("\n", "&#10;")
         button = (
@@ -150,9 +172,11 @@ class PageRenderer:
             f'title="Copy a program that runs as it is">Copy as a program<span class="kl-visually-hidden"> '
             f"({escape(block.id)})</span></button>"
         )
+        own = "" if block.shown else f"<pre><code>{escape(block.code.strip())}</code></pre>"
         scratch = (
-            '<details class="kl-scratch"><summary>Open in scratch<span class="kl-visually-hidden"> '
-            f"({escape(block.id)})</span></summary><p>In the project&#x27;s folder: "
+            f'<details class="kl-scratch"><summary>{"Code, and open" if own else "Open"} in scratch'
+            f'<span class="kl-visually-hidden"> ({escape(block.id)})</span></summary>{own}'
+            f"<p>In the project&#x27;s folder: "
             f"<code>lessons scratch {escape(self._source.slug)}#{escape(block.id)}</code></p></details>"
         )
         if any(fault.kind == "failed" for fault in outcome.faults):

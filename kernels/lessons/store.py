@@ -161,8 +161,9 @@ class AcceptedPage:
     ) -> list[str]:
         """Accept `entries` (and nothing else: blocks in `keep` stay, others go). Returns the paths that changed.
 
-        An entry whose output and code are what was accepted is left as it stands, commit and machine included. So are
-        the inline values where `inline` is None. What another process has accepted since this page was read stays.
+        An entry whose output and code are what was accepted is left as it stands, commit and machine included; but a
+        commit with changes on top of it (a `+`) gives way to one without. Where `inline` is None, the inline values are
+        left as well. What another process has accepted since this page was read stays.
         """
         with locked(self._all):
             read = self._index["blocks"].keys()
@@ -200,7 +201,8 @@ class AcceptedPage:
             if output.stale_records:
                 entry["stale_records"] = output.stale_records
             old = self._index["blocks"].get(name)
-            if old and all(old.get(key) == entry.get(key) for key in ("file", "sha256", "values", "code")):
+            same = old and all(old.get(key) == entry.get(key) for key in ("file", "sha256", "values", "code"))
+            if same and (entry["commit"].endswith("+") or not old["commit"].endswith("+")):
                 entry |= {key: old[key] for key in ("environment", "label", "commit")}
             blocks[name] = entry
             environments[text_digest(dumps(made["environment"]))] = made["environment"]

@@ -188,3 +188,15 @@ def test_an_unchanged_entry_keeps_commit_machine_and_file_times(tmp_path):
     assert AcceptedPage(tmp_path, "p").get(block).commit == "aaa"
     assert page.write({"a": (block, Output("other"), later)}, {}, {}, set()) == ["p/a.txt", "p/index.json"]
     assert AcceptedPage(tmp_path, "p").get(block).commit == "bbb"
+
+
+def test_a_commit_with_changes_on_top_gives_way_to_one_without(tmp_path):
+    block = Block("a", 1, "python", "x")
+    made = {"code": "c", "reached": {"m:f": "1"}, "environment": {}, "label": "CPU", "commit": "aaa+"}
+
+    def accepted_at(commit):
+        AcceptedPage(tmp_path, "p").write({"a": (block, Output("text"), made | {"commit": commit})}, {}, {}, set())
+        return AcceptedPage(tmp_path, "p").get(block).commit
+
+    told = [accepted_at(commit) for commit in ("aaa+", "bbb+", "ccc", "ddd", "eee+")]
+    assert told == ["aaa+", "aaa+", "ccc", "ccc", "ccc"]

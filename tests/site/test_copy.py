@@ -190,3 +190,15 @@ def test_plain_code_has_the_themes_copy_button_and_excerpts_have_none(read):
     with read("latest/lessons/9-read-cuda/") as reading:
         assert reading.page.locator(".kl-excerpt").count() > 0
         assert reading.page.locator(".kl-excerpt button").count() == 0
+
+
+def test_a_prompt_is_not_copied(read):
+    with read("latest/lessons/0-orientation/") as reading:
+        page = reading.page
+        commands = page.locator(".language-console").first
+        assert "$ lessons doctor" in commands.inner_text()
+        commands.locator(".md-code__button[data-md-type=copy], .md-clipboard").first.click()
+        page.locator(".md-dialog--active").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+    assert "lessons doctor" in copied
+    assert [line for line in copied.splitlines() if line.startswith("$")] == []

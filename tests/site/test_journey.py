@@ -6,6 +6,8 @@ import re
 import runpy
 from types import SimpleNamespace
 
+import pytest
+from mkdocs.exceptions import PluginError
 from site_host import ROOT, nav_pages
 
 journey = runpy.run_path(str(ROOT / "docs/.theme/journey.py"))
@@ -19,10 +21,14 @@ def test_code_does_not_count_as_reading():
 
 
 def page(name: str, parent, **meta):
-    made = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta=meta, markdown="text", is_page=True)
+    made = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta=meta, markdown="text", is_page=True, title=name)
     made.ancestors, made.parent, made.next_page = [parent], parent, None
     parent.children.append(made)
     return made
+
+
+def told_of(one, nav):
+    return journey["on_page_context"]({}, page=one, config=None, nav=nav)["journey"]
 
 
 def test_a_path_in_a_path_is_named_in_both():
@@ -34,9 +40,9 @@ def test_a_path_in_a_path_is_named_in_both():
     case.ancestors = [cases, guides]  # as MkDocs has them: the nearest first
     setup.next_page = case
     nav = SimpleNamespace(pages=[setup, case])
-    found = journey["on_page_context"]({}, page=case, config=None, nav=nav)["journey"]
+    found = told_of(case, nav)
     assert found["above"] == [("Guides", setup), ("Case studies", case)] and (found["place"], found["of"]) == (1, 1)
-    assert journey["on_page_context"]({}, page=setup, config=None, nav=nav)["journey"]["same_path"]
+    assert told_of(setup, nav)["same_path"]
 
 
 def test_place_on_the_path_and_the_next_page():
@@ -45,9 +51,39 @@ def test_place_on_the_path_and_the_next_page():
     other = page("c.md", labs)
     first.next_page, second.next_page = second, other
     nav = SimpleNamespace(pages=[first, second, other])
-    found = journey["on_page_context"]({}, page=second, config=None, nav=nav)["journey"]
+    found = told_of(second, nav)
     assert (found["place"], found["of"], found["same_path"]) == (2, 2, False)
-    assert journey["on_page_context"]({}, page=first, config=None, nav=nav)["journey"]["same_path"]
+    assert told_of(first, nav)["same_path"]
+
+
+def test_a_page_may_name_the_next_and_a_page_that_is_looked_up_has_none():
+    lessons = SimpleNamespace(children=[], title="Lessons")
+    first, second = page("a.md", lessons, next="c.md"), page("b.md", lessons, next="none")
+    third, looked_up = page("c.md", lessons), page("reference/d.md", lessons)
+    lost = page("e.md", lessons, next="gone.md")
+    nav = SimpleNamespace(pages=[first, second, third, looked_up, lost])
+    for each in nav.pages:
+        each.next_page = second
+    told = {
+        p.file.src_uri: journey["on_page_context"]({}, page=p, config=None, nav=nav)["journey"] for p in nav.pages[:4]
+    }
+    assert told["a.md"]["after"] is third and told["c.md"]["after"] is second
+    assert told["b.md"]["after"] is None and told["reference/d.md"]["after"] is None
+    with pytest.raises(PluginError, match=r"e\.md: `next: gone\.md` in its front matter is no page"):
+        told_of(lost, nav)
+
+
+def test_one_number_and_one_time():
+    lessons = SimpleNamespace(children=[], title="Lessons")
+    named, numbered = page("a.md", lessons), page("b.md", lessons)
+    named.title, numbered.title, numbered.markdown = (
+        "The plan",
+        "9. Read",
+        "**Time** 40 minutes. **Prerequisite** none.",
+    )
+    nav = SimpleNamespace(pages=[named, numbered])
+    told = [told_of(each, nav) for each in nav.pages]
+    assert [(each["place"], each["minutes"]) for each in told] == [(1, 1), (0, 0)]
 
 
 def tangled(order: list[str], texts: dict[str, str]) -> list[str]:

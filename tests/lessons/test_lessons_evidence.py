@@ -1,0 +1,64 @@
+"""The badge under an output: what it vouches for, and what it does not."""
+
+import pytest
+
+from kernels.lessons.model import Block
+from kernels.lessons.render import evidence_of
+
+MISSING = (
+    "Not measured yet on this GPU: the orders. On a machine with a GPU, `python scripts/gemm_grouping.py` measures it.",
+    "<p>Not measured on the H200 yet; the command above measures it on your GPU.</p>",
+    "The clock probe has not been run on this GPU yet; the first command above does it.",
+    "The counters behind the caches have not been read for this launch yet; the third command above reads them.",
+    "Not built on this GPU yet. In lessons_src/examples/matmul_ext, pip builds it ahead of time.",
+    "No ratio without a measurement.",
+    "The prediction stands, and has not met a measurement on this GPU.",
+    "Count first, measure later: there is no record of these on this GPU yet.",
+    "Until it is measured, none of the three is better than the others.",
+)
+MEASURED = (
+    "add 1048576, warm: ours and torch do not differ by more than their spreads.",
+    "not to be trusted to the microsecond, the spread is above a quarter: torch eager, torch eager, autograd",
+    "<table><tr><td>9.05</td></tr></table><p>One row was not measured yet.</p>",
+    "73 of 90 cases; calls until even:",
+)
+
+
+def block(evidence):
+    return Block("a", 1, "python", "x", evidence=evidence)
+
+
+@pytest.mark.parametrize("text", MISSING)
+def test_a_sentence_about_a_missing_measurement_wears_no_badge_of_one(text):
+    assert evidence_of(block("measure"), text) == "missing"
+    assert evidence_of(block("run"), text) == "run"
+
+
+@pytest.mark.parametrize("text", MEASURED)
+def test_a_measurement_keeps_its_badge(text):
+    assert evidence_of(block("measure"), text) == "measure"
+
+
+def test_the_bar_names_what_was_read_and_hides_no_code(project):
+    project.write("results/h200/add.json", "{}")
+    read = "from pathlib import Path\nprint(len(Path('results/h200/add.json').read_text()))"
+    project.page(
+        "index",
+        f"""# Page
+
+```python exec="1" id="read" evidence="measure"
+{read}
+```
+
+```python exec="1" id="none" evidence="measure" source="above"
+print("Not measured yet on this GPU: this.")
+```
+""",
+    )
+    assert project.lessons("accept").status == 0
+    assert project.build().status == 0
+    first, second = project.html().split('id="block-')[1:3]
+    assert "read from results/h200<" in first and "kl-badge--measure" in first
+    assert "Code, and open in scratch" in first and "read_text" in first.split("kl-scratch")[1].split("</details>")[0]
+    assert "kl-badge--missing" in second and "read from" not in second
+    assert "Code, and open" not in second and "Open in scratch" in second
