@@ -14,6 +14,7 @@ them, while it stretches the seconds on the clock. So both are kept, with the lo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import importlib.metadata
 import json
@@ -38,7 +39,8 @@ FENCE = re.compile(
     r"^(?P<indent>[ \t>]*)(?P<ticks>`{3,})(?P<language>[\w+-]+)[^`\n]*\b(?:exec|include)=[^`\n]*$", re.MULTILINE
 )
 EDITED = "lessons/1-offsets-and-masks"  # the page that is edited
-WAIT_S = 900
+WAIT_S = 600
+REST_S, REST_SHARE = 3, 0.1
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -83,7 +85,10 @@ def make_plain(ours: Path, folder: Path) -> None:
 
 def environment(root: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LESSONS_", "MIKE_"))}
-    return kept | {"PYTHONPATH": str(root), "NO_MKDOCS_2_WARNING": "1", "SITE_DIR": "site"}
+    temporary = root.parent / "temporary"  # MkDocs leaves its site there when it is told to end
+    temporary.mkdir(exist_ok=True)
+    own = {"PYTHONPATH": str(root), "NO_MKDOCS_2_WARNING": "1", "SITE_DIR": "site", "TMPDIR": str(temporary)}
+    return kept | own
 
 
 def full_build(root: Path, command: list[str]) -> dict[str, float]:
@@ -136,12 +141,32 @@ def wait_for(port: int, words: str, server: subprocess.Popen) -> None:
 
 
 def calm(session: int) -> None:
-    """Until the session has hardly used the processor for three seconds."""
-    while True:
+    """Until the session has hardly used the processor for three seconds; what other programs use does not count.
+
+    Raises:
+        RuntimeError: it has not come to rest within `WAIT_S`.
+    """
+    until = time.perf_counter() + WAIT_S
+    while time.perf_counter() < until:
         before = session_cpu(session)
-        time.sleep(3)
-        if session_cpu(session) - before < 0.3:
+        time.sleep(REST_S)
+        used = (session_cpu(session) - before) / REST_S
+        if used < REST_SHARE:
             return
+    raise RuntimeError(
+        f"the live preview, which nobody asks for anything, still takes {used:.0%} of a core after {WAIT_S} s; "
+        f"it is at rest below {REST_SHARE:.0%}"
+    )
+
+
+def end(server: subprocess.Popen) -> None:
+    """End a live preview and its processes; it has some seconds to take away what it made."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.terminate()
+        server.wait(20)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
 
 
 def edits(root: Path, command: list[str], times: int) -> dict[str, float]:
@@ -165,8 +190,7 @@ def edits(root: Path, command: list[str], times: int) -> dict[str, float]:
             wait_for(port, words, server)
             found.append((session_cpu(server.pid) - before, time.perf_counter() - began))
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+        end(server)
         page.write_text(text, encoding="utf-8")
     cpu, clock = (round(statistics.median(each), 2) for each in zip(*found, strict=True))
     return {"cpu_s": cpu, "clock_s": clock}
