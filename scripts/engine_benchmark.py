@@ -106,8 +106,11 @@ def measure(folder: Path, kind: str, pages: int, blocks: int, sleep_s: float, re
     return times
 
 
-def preview_times(folder: Path, pages: int, blocks: int, edits: int) -> list[float]:
-    """Seconds from saving a page to its new words being served by `lessons serve`."""
+def preview_times(folder: Path, pages: int, blocks: int, edits: int) -> dict[str, list[float]]:
+    """Seconds from saving a page to its new words being served by `lessons serve`: those of a text, and of a block.
+
+    An edited block runs. The first one that does starts the process which later ones are forked from.
+    """
     root = folder / "preview"
     make_site(root, "lessons", pages, blocks, 0.0)
     accept(root)
@@ -116,7 +119,8 @@ def preview_times(folder: Path, pages: int, blocks: int, edits: int) -> list[flo
         port = probe.getsockname()[1]
     command = [str(SCRIPTS / "lessons"), "serve", "--address", f"127.0.0.1:{port}"]
     server = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    page, times, words = root / "docs" / "index.md", [], "The first paragraph"
+    page, words = root / "docs" / "index.md", "The first paragraph"
+    times: dict[str, list[float]] = {"text": [], "block": []}
     try:
         _wait_for(port, words)
         for number in range(edits):
@@ -124,9 +128,17 @@ def preview_times(folder: Path, pages: int, blocks: int, edits: int) -> list[flo
             new = f"Words of edit {number}"
             page.write_text(page.read_text(encoding="utf-8").replace(words, new), encoding="utf-8")
             words = new
-            times.append(_wait_for(port, words))
+            times["text"].append(_wait_for(port, words))
+        words = "'page 0, block 0'"
+        for number in range(edits):
+            time.sleep(0.5)
+            new = f"said by edit {number}"
+            said = page.read_text(encoding="utf-8").replace(words, f"'{new}'.upper()")  # the code is shown as well
+            page.write_text(said, encoding="utf-8")
+            words = f"'{new}'.upper()"
+            times["block"].append(_wait_for(port, new.upper()))
     finally:
-        server.kill()
+        server.terminate()
         server.wait()
     return times
 
@@ -161,10 +173,11 @@ def main(
         folder = Path(name)
         if preview:
             times = preview_times(folder, pages, blocks, max(repeat, 5))
-            median = statistics.median(times)
-            out.print(f"saved to shown: median {median:.2f} s, slowest {max(times):.2f} s of {len(times)} edits")
+            for kind, each in times.items():
+                said = f"median {statistics.median(each):.2f} s, the first {each[0]:.2f} s, slowest {max(each):.2f} s"
+                out.print(f"{kind} saved to shown: {said} of {len(each)} edits")
             document = {"machine": machine, "preview_s": times}
-            kept = median <= 1
+            kept = all(statistics.median(each) <= 1 for each in times.values())
         else:
             found = {kind: measure(folder, kind, pages, blocks, sleep, repeat) for kind in KINDS}
             document, kept = {"machine": machine, "builds_s": found}, _tell(out, found)

@@ -155,7 +155,7 @@ def accept(
 
 
 check_command.add_to(app)
-new_command.add_to(app, lambda pages: accept(pages, config_file=None, needs=""))
+new_command.add_to(app, lambda: _in_a_project(None), lambda pages: accept(pages, config_file=None, needs=""))
 
 
 @app.command("list")

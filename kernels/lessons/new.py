@@ -6,11 +6,14 @@ starter, the code below it in the solution.
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import keyword
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from kernels.lessons.registered import with_name
+from kernels.sources.files import write_whole
 
 _STARTS = Path(__file__).parent / "starts"
 _REGION = re.compile(
@@ -54,25 +57,38 @@ def new_operator(root: Path, name: str) -> Start:
     for text, path in (("operator", f"kernels/ops/{name}.py"), ("test", f"tests/ops/test_{name}.py")):
         start.files[path] = _text(f"operator/{text}", start, name, number)
     place = "kernels/ops/unmeasured.py"
-    registry, found = re.subn(
-        r"^NAMES = (\(.*?\))$",
-        lambda match: _names([*ast.literal_eval(match[1]), name]),
-        _read(root, place),
-        flags=re.MULTILINE | re.DOTALL,
-    )
-    if not found:
-        raise ValueError(f"{place} holds no list NAMES = (…) that {name!r} could be added to")
-    start.files[place] = registry
+    try:
+        start.files[place] = with_name(_read(root, place), name)
+    except ValueError as error:
+        raise ValueError(f"{place} holds {error}") from None
     _name_it(root, start, "labs", name)
     return start
 
 
 def write(root: Path, start: Start) -> list[str]:
-    """Write the files; returns their paths. Nothing is written where one of them cannot be."""
-    for path, text in start.files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8", newline="\n")
+    """Write the files; returns their paths. Where one of them cannot be written, all is as it was before.
+
+    Raises:
+        OSError: the first that could not be written.
+    """
+    before = {path: (root / path).read_bytes() if (root / path).exists() else None for path in start.files}
+    with contextlib.ExitStack() as taken_back:
+        for path, text in start.files.items():
+            folders = [each for each in (root / path).parents if not each.exists()]
+            taken_back.callback(_restore, root / path, before[path], folders)
+            write_whole(root / path, text)
+        taken_back.pop_all()
     return sorted(start.files)
+
+
+def _restore(path: Path, data: bytes | None, folders: list[Path]) -> None:
+    with contextlib.suppress(OSError):
+        if data is not None:
+            write_whole(path, data)
+            return
+        path.unlink(missing_ok=True)
+        for each in folders:  # the innermost first
+            each.rmdir()
 
 
 def _fill(root: Path, start: Start, kind: str, name: str, number: int) -> None:
@@ -117,13 +133,6 @@ def _name_it(root: Path, start: Start, folder: str, name: str) -> None:
             typed = f"{session[2]}, `lessons check {start.exercise}`"
             row = session[0].replace(session[1], done, 1).replace(session[2], typed, 1)
             start.files[place] = schedule[: session.start()] + row + schedule[session.end() :]
-
-
-def _names(names: list[str]) -> str:
-    """The list as the formatter would write it: on a line, or one name a line."""
-    words = [f'"{name}"' for name in names]
-    line = f"NAMES = ({', '.join(words)}{',' if len(words) == 1 else ''})"
-    return line if len(line) <= 120 else "NAMES = (\n" + "".join(f"    {word},\n" for word in words) + ")"
 
 
 def _next_number(root: Path, folder: str) -> int:

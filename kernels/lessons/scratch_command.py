@@ -14,13 +14,13 @@ from typing import Annotated
 
 import typer
 
+from kernels.lessons import registered
 from kernels.lessons.scratch import Made, Refused, Repository
 
 FOLDER = "scratch"
 _BLOCK = re.compile(r"(?:docs/)?([A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)*)#([a-z0-9][a-z0-9-]*)")
 _EXERCISE = re.compile(r"[a-z][a-z0-9_]*")
 _OPERATOR = re.compile(r"\bkernels\.ops\.(\w+)")
-_REGISTERED = re.compile(r"^NAMES = \(([^)]*)\)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,7 @@ def _scanned(project: Path, page: str, text: str):
 
 def _bench(repository: Repository, code: str, name: str = "") -> str:
     """The line that times the operator which the code is about; empty where it is about none."""
-    registry = _REGISTERED.search(repository.text("kernels/ops/registry.py") or "")
-    operators = re.findall(r'"(\w+)"', registry[1]) if registry else []
+    operators = registered.names(repository.text("kernels/ops/registry.py") or "")
     named = [each for each in _OPERATOR.findall(code) if each in operators]
     tail = re.sub(r"^(triton|grid_stride|log)_", "", name)
     named += [each for each in operators if tail and each in (tail, f"row_{tail}")]

@@ -3,7 +3,6 @@ all of them, and a page with the figures that needs no other file."""
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernels.lessons import registered
 from kernels.lessons.explained import linked, with_explanation
 
 if TYPE_CHECKING:
@@ -119,12 +119,7 @@ def _operators() -> list[str]:
     from kernels.sources import project_root
 
     path = project_root() / "kernels/ops/registry.py"
-    if not path.is_file():
-        return []
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "NAMES":
-            return list(ast.literal_eval(node.value))
-    return []
+    return [*registered.names(path.read_text(encoding="utf-8"))] if path.is_file() else []
 
 
 def _trace_cuda(kernel: str, file: str, parameters: list[tuple[str, str]], rows: int, columns: int) -> Traced:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kernels.lessons import new, registered
 from kernels.lessons.new import new_lesson, new_operator, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,41 @@ def test_the_first_operator_without_measurements_is_in_a_tuple(small):
     place.write_text(re.sub(r"^NAMES = \(.*?\)$", "NAMES = ()", place.read_text(), flags=re.MULTILINE | re.DOTALL))
     write(small, new_operator(small, "triple"))
     assert names_in(small) == ("triple",)
+
+
+@pytest.mark.parametrize("fails", range(9))
+def test_where_one_file_cannot_be_written_none_is(small, monkeypatch, fails):
+    before, folders = files_of(small), sorted(small.rglob("*"))
+    start = new_operator(small, "triple")
+    asked = []
+
+    def write_whole(path, data, whole=new.write_whole):
+        asked.append(path)
+        if len(asked) == fails + 1:
+            raise OSError("the disk is full")
+        whole(path, data)
+
+    monkeypatch.setattr(new, "write_whole", write_whole)
+    with pytest.raises(OSError, match="the disk is full"):
+        write(small, start)
+    assert files_of(small) == before and sorted(small.rglob("*")) == folders
+    assert len(start.files) >= 9
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 20])
+def test_a_name_is_added_to_a_list_as_the_formatter_lays_it_out(count):
+    words = [f'"operator_{number}"' for number in range(count)]
+    text = f'"""Doc."""\n\nNAMES = ({", ".join(words)}{"," * (count == 1)})\nOTHER = (1, 2)\n'
+    added = registered.with_name(text, "last")
+    assert registered.names(added) == (*registered.names(text), "last") and len(registered.names(text)) == count
+    command = [sys.executable, "-m", "ruff", "format", "--line-length", "120", "-"]
+    assert subprocess.run(command, input=added, capture_output=True, text=True, timeout=60).stdout == added
+
+
+def test_a_file_without_a_list_registers_nothing():
+    assert registered.names("NAME = ('add',)\n") == ()
+    with pytest.raises(ValueError, match=r"no list NAMES = \(…\) that 'last' could be added to"):
+        registered.with_name("NAME = ('add',)\n", "last")
 
 
 def test_pages_are_numbered_and_named_one_after_the_other(small):
