@@ -1,6 +1,7 @@
 // A place to write a prediction before the page shows what is true. Every question under a heading "Predict" that is
 // folded (`??? question "…"`, that one line) gets a field of its own; a heading "Predict" without one gets a field for the whole
-// section. What is written stays in this browser. Opening the question shows the prediction beside what was computed.
+// section. What is written stays in this browser. Opening the question shows the prediction beside what was computed; where the
+// answer only leads to another section of the page, the prediction waits there, below its heading.
 (() => {
   "use strict"
   const element = window.klElement
@@ -39,7 +40,8 @@
   const page = location.pathname.replace(/index\.html$/, "").replace(/\.html$/, "/").split("/").slice(-3).join("/")
   const place = id => `kl-predict:${page}#${id}`
 
-  function field(id, label, rows) {
+  // A field for the prediction; `asked` is the question, which stands above it and is in its name for those who hear it.
+  function field(id, rows, asked = "") {
     const key = place(id), box = element("textarea", { id: `kl-predict-${id}`, rows, value: kept(key), autocomplete: "off", spellcheck: false })
     const note = element("p", { className: "kl-predict__note", role: "status" })
     box.addEventListener("input", () => {
@@ -51,24 +53,30 @@
       box.value = event.newValue || ""
       box.dispatchEvent(new CustomEvent("kl-written"))
     })
-    return { box, note, whole: element("div", { className: "kl-predict" }, element("label", { htmlFor: box.id, textContent: label }), box, note) }
+    const label = element("label", { htmlFor: box.id }, "Your prediction")
+    if (asked) label.append(element("span", { className: "kl-visually-hidden" }, `: ${asked}`))
+    return { box, note, whole: element("div", { className: "kl-predict" }, label, box, note) }
   }
 
+  // What stands further down the page may still have to come.
+  const whenRead = show => document.readyState === "loading" ? document.addEventListener("DOMContentLoaded", show) : show()
+
   function question(details, id) {
-    const made = field(id, "Your prediction", 1)
-    details.before(made.whole)
+    const asked = details.querySelector("summary").textContent.trim(), made = field(id, 1, asked)
+    details.after(made.whole)
     details.classList.add("kl-predicted")
-    const shown = element("p", { className: "kl-predict__shown" })
+    const shown = element("p", { className: "kl-predict__shown" }), predicted = element("strong", {}, "You predicted ")
+    const value = details.querySelector(".kl-value"), link = !value && details.querySelector("a[href^='#']")
     const show = () => {
-      const mine = made.box.value.trim(), value = details.querySelector(".kl-value")
-      if (!details.open || !mine) return shown.remove()
-      const verdict = value ? compared(mine, value.textContent) : ""
-      shown.replaceChildren(element("strong", { textContent: "You predicted " }), mine, value ? `; it is ${value.textContent}. ${verdict}` : ".")
-      details.querySelector("summary").after(shown)
+      const mine = made.box.value.trim(), there = link && document.getElementById(decodeURIComponent(link.hash.slice(1)))
+      if (!mine || !details.open && !there) return shown.remove()
+      if (there) shown.replaceChildren(predicted, mine, element("br"), element("span", { className: "kl-predict__asked" }, asked))
+      else shown.replaceChildren(predicted, mine, value ? `; it is ${value.textContent}. ${compared(mine, value.textContent)}` : ".")
+      if (!shown.isConnected) (there || details.querySelector("summary")).after(shown)
     }
     details.addEventListener("toggle", show)
     for (const name of ["input", "kl-written"]) made.box.addEventListener(name, show)
-    show()
+    whenRead(show)
   }
 
   const level = heading => +heading.tagName[1]
@@ -85,7 +93,7 @@
     const inside = section(heading), questions = inside.filter(each => each.matches("details.question"))
     questions.forEach((each, i) => question(each, `${heading.id}-${i + 1}`))
     if (questions.length || !inside.length) return
-    const made = field(heading.id, "Your prediction", 3), last = inside.find(each => each.matches(".kl-block, figure, details"))
+    const made = field(heading.id, 3), last = inside.find(each => each.matches(".kl-block, figure, details"))
     last ? last.before(made.whole) : inside[inside.length - 1].after(made.whole)
     const shown = element("p", { className: "kl-predict__shown" })
     const show = () => {
@@ -95,8 +103,7 @@
       next ? next.after(shown) : shown.remove()
     }
     for (const name of ["input", "kl-written"]) made.box.addEventListener(name, show)
-    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", show) // the block is still to come
-    else show()
+    whenRead(show)
   }
 
   window.klPredict = { compared, numberOf } // for tests

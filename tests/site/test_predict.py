@@ -13,8 +13,10 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>A page</title><link rel="i
 <details class="question"><summary>257 elements: how many programs?</summary>
 <p>It is <span class="kl-value">2</span>.</p></details>
 <details class="question"><summary>Why?</summary><p>Because the last one is ragged.</p></details>
+<details class="question"><summary>How many are masked?</summary><p><a href="#elsewhere">Another section</a> says it.</p></details>
 <h2 id="code">The code</h2><details class="question"><summary>Not a prediction</summary></details>
 <h3 id="predict_1">Predict</h3><p>Write down four numbers.</p><h3>Run</h3><div class="kl-block">output</div>
+<h2 id="elsewhere">Elsewhere</h2><p>255 of 512.</p>
 </article><script>{script}</script>"""
 
 
@@ -41,8 +43,15 @@ def opened(chromium, tmp_path):
 
 def test_every_folded_question_under_predict_gets_a_field(opened):
     page = opened()
-    assert page.locator("textarea").count() == 3  # two questions, and a section without one
-    assert page.get_by_label("Your prediction").count() == 3
+    assert page.locator("textarea").count() == 4  # three questions, and a section without one
+    assert page.get_by_label("Your prediction").count() == 4
+
+
+def test_a_field_stands_below_its_question_and_is_named_after_it(opened):
+    page = opened()
+    for asked in ("257 elements: how many programs?", "Why?", "How many are masked?"):
+        field = page.get_by_role("textbox", name=f"Your prediction: {asked}", exact=True)
+        assert field.evaluate("e => e.closest('.kl-predict').previousElementSibling.firstChild.textContent") == asked
 
 
 def test_prediction_stands_beside_what_was_computed(opened):
@@ -58,8 +67,25 @@ def test_prediction_stands_beside_what_was_computed(opened):
     page.locator("textarea").nth(1).fill("a guess in words")
     page.locator("summary").nth(1).click()
     assert page.locator(".kl-predict__shown").nth(1).inner_text() == "You predicted a guess in words."
-    page.locator("textarea").nth(2).fill("2, 512, 257, thread 0 of block 1")
+    page.locator("textarea").last.fill("2, 512, 257, thread 0 of block 1")
     assert page.locator(".kl-block + .kl-predict__shown").inner_text().endswith("thread 0 of block 1")
+
+
+def test_a_prediction_that_another_section_answers_waits_there(opened):
+    page = opened()
+    assert page.locator(".kl-predict__shown").count() == 0
+    page.locator("textarea").nth(2).fill("100")
+    assert waiting_text(page).splitlines() == ["You predicted 100", "How many are masked?"]
+    assert page.locator(".kl-predict__shown").count() == 1
+    page.close()
+    page = opened()
+    assert "You predicted 100" in waiting_text(page)
+    page.locator("textarea").nth(2).fill("")
+    assert page.locator(".kl-predict__shown").count() == 0
+
+
+def waiting_text(page) -> str:
+    return page.locator("#elsewhere + .kl-predict__shown").inner_text()
 
 
 def test_prediction_is_kept_and_can_be_deleted(opened):
