@@ -34,9 +34,15 @@
       return index ? index.reduce((at, i, axis) => at * this.shape[axis] + i, 0) : -1
     }
 
+    // Where an element is that is none of the buffer.
+    where(element) {
+      if (element < 0) return "before the start"
+      return element > this.shape.reduce((last, size, axis) => last + (size - 1) * this.strides[axis], 0) ? "past the end" : "outside"
+    }
+
     text(element, alone = true) {
       const index = this.index(element)
-      return `${this.name}[${index && index.length ? index.join(", ") : element}]${index || !alone ? "" : " (outside)"}`
+      return `${this.name}[${index && index.length ? index.join(", ") : element}]${index || !alone ? "" : ` (${this.where(element)})`}`
     }
 
     // Elements in words: one, a run, even steps, or the first few.
@@ -47,8 +53,8 @@
       const step = all[1] - all[0]
       const even = all.every((e, i) => i === 0 || e - all[i - 1] === step)
       const steps = step === 1 ? "" : ` in steps of ${step}`
-      const outside = all.every(e => !this.index(e)) // said once for all of them
-      if (even) return `${this.text(all[0], !outside)}–${this.text(all[all.length - 1], !outside)}${steps}${outside ? " (outside)" : ""}`
+      const where = this.where(all[0]), outside = all.every(e => !this.index(e) && this.where(e) === where) // said once for all of them
+      if (even) return `${this.text(all[0], !outside)}–${this.text(all[all.length - 1], !outside)}${steps}${outside ? ` (${where})` : ""}`
       return `${all.slice(0, 3).map(name).join(", ")} and ${all.length - 3} more`
     }
   }

@@ -107,20 +107,35 @@
     return 0
   }
 
-  // Which rows and columns of a buffer are drawn: all of a small one, else those around the chosen thread.
-  function frameOf(stepper, buffer) {
-    const columns = buffer.line ? Math.max(1, Math.min(stepper.width < 480 ? 16 : 32, buffer.count)) : buffer.width
-    const rows = buffer.line ? Math.ceil(buffer.count / columns) : buffer.height
+  // How far past a vector's end some step of any block reaches, masked off or not.
+  function reachOf(stepper, buffer, number) {
+    if (!buffer.line || !buffer.count || buffer.strides.some((stride, axis) => buffer.shape[axis] > 1 && stride !== 1)) return 0
+    let last = buffer.count - 1
+    for (const block of stepper.blocks)
+      for (const step of block.steps)
+        if (step.buffer === number)
+          for (const elements of [...step.on.values(), ...step.off.values()]) for (const e of elements) last = Math.max(last, e)
+    return last + 1 - buffer.count
+  }
+
+  // Which rows and columns of a buffer are drawn: all of a small one, else those around the chosen thread; and how many
+  // places past its end, for which there is room at every step: the rest of the last row, or one row.
+  function frameOf(stepper, { buffer, reach }) {
+    const columns = buffer.line ? Math.max(1, Math.min(stepper.width < 480 ? 16 : 32, buffer.count + reach)) : buffer.width
+    const past = Math.min(reach, columns - buffer.count % columns)
+    const rows = buffer.line ? Math.ceil((buffer.count + past) / columns) : buffer.height
     const tall = buffer.line ? 12 : 40, wide = 40, part = buffer.line ? 8 : 32
     const at = focusOf(stepper, buffer), focus = { row: Math.floor(at / columns), column: at % columns }
     const row = rows > tall ? Math.floor(focus.row / part) * part : 0
     const column = columns > wide ? Math.floor(focus.column / 32) * 32 : 0
     const height = Math.min(rows - row, rows > tall ? part : tall)
-    return { columns, rows, row, column, height, width: Math.min(columns - column, columns > wide ? 32 : wide) }
+    return { columns, rows, row, column, height, past, width: Math.min(columns - column, columns > wide ? 32 : wide) }
   }
 
   function drawBuffer(stepper, view, number) {
-    const { buffer } = view, step = stepper.now, f = frameOf(stepper, buffer), sheet = new Sheet()
+    const { buffer } = view, step = stepper.now, sheet = new Sheet()
+    view.reach ??= reachOf(stepper, buffer, number)
+    const f = frameOf(stepper, view)
     const left = 8 + 7 * String(Math.max(buffer.line ? buffer.count : buffer.height, 10)).length, top = 16
     const room = f.height > 12 && stepper.width > 700 ? (stepper.width - 28) / 2 : stepper.width
     const c = Math.max(7, Math.min(buffer.line ? 20 : 16, Math.floor((room - left - 4) / Math.max(1, buffer.line ? f.columns : f.width))))
@@ -129,7 +144,8 @@
       if (position < 0 || row < 0 || row >= f.height || column < 0 || column >= f.width) return null
       return [left + column * c, top + row * c]
     }
-    const put = (name, e, path) => { const at = cell(buffer.position(e)); if (at) sheet.add(name, path(...at)); return at }
+    const isPast = e => e >= buffer.count && e < buffer.count + f.past
+    const put = (name, e, path) => { const at = cell(isPast(e) ? e : buffer.position(e)); if (at) sheet.add(name, path(...at)); return at }
     for (let row = 0; row < f.height; row++) {
       for (let column = 0; column < f.width; column++) {
         const position = (row + f.row) * f.columns + column + f.column
@@ -157,6 +173,7 @@
       for (const [thread, elements] of step.on) {
         const near = !stepper.threads || Math.floor(thread / WARP) === stepper.warp, me = stepper.threads && thread === stepper.thread
         for (const e of elements) {
+          if (isPast(e)) put("kl-cell kl-cell--past", e, (x, y) => box(x + .5, y + .5, c - 1))
           if (me) put("kl-me", e, (x, y) => box(x, y, c))
           const seen = put(`kl-m kl-m--${shape}${me ? " kl-m--me" : near ? "" : " kl-m--far"}`, e, (x, y) => mark(step.kind, x, y, c, near ? .3 : .13))
           if (buffer.position(e) < 0) outside++
@@ -165,6 +182,7 @@
       }
       for (const [thread, elements] of step.off)
         for (const e of elements) {
+          if (isPast(e)) put("kl-cell kl-cell--past", e, (x, y) => box(x + .5, y + .5, c - 1))
           if (!stepper.threads || Math.floor(thread / WARP) === stepper.warp) put("kl-m kl-m--masked", e, (x, y) => cross(x, y, c))
           if (stepper.threads && thread === stepper.thread) put("kl-me", e, (x, y) => box(x, y, c))
         }
@@ -175,7 +193,7 @@
       return (row + f.row) * f.columns + column + f.column
     }
     const size = buffer.shape.length > 1 ? buffer.shape.join(" × ") : count(buffer.count, "element")
-    const notes = [`${buffer.space}, ${size}`]
+    const notes = [stepper.plain ? size : `${buffer.space}, ${size}`]
     const last = Math.min(buffer.count, (f.row + f.height) * f.columns) - 1
     if (buffer.line && f.height < f.rows) notes.push(f.row * f.columns === last ? `element ${last} is drawn` : `elements ${f.row * f.columns}–${last} are drawn`)
     if (!buffer.line && (f.height < f.rows || f.width < f.columns))
@@ -198,7 +216,8 @@
       item([["kl-me", box(1, 1, 14)]], "chosen thread"),
       item([frame, ["kl-cell--mine", box(2, 2, 12)]], "its element at another step"),
       item([frame, ["kl-m kl-m--read kl-m--far", mark(READ, 0, 0, 16, .13)]], "small: another warp"))
-    items.push(item([["kl-cell--written", box(.5, .5, 15)], ["kl-notch", notch(0, 0, 16)]], "written before"))
+    const wrote = step => step.kind === WRITE || step.kind === ATOMIC
+    if (stepper.blocks.some(block => block.steps.slice(0, -1).some(wrote))) items.push(item([["kl-cell--written", box(.5, .5, 15)], ["kl-notch", notch(0, 0, 16)]], "written before"))
     if (stepper.blocks.some(block => block.steps.some(step => step.off.size)))
       items.push(item([frame, ["kl-m kl-m--masked", cross(0, 0, 16)]], "masked off"))
     if (stepper.threads) items.push(item([["kl-cell kl-cell--off", box(.5, .5, 15)]], "lane takes no part"))

@@ -18,6 +18,7 @@
       this.threads = data.threads
       this.who = data.who
       this.kernel = data.kernel
+      this.plain = data.plain // for readers who have met no sector and no memory but one
       this.buffers = data.buffers.map(given => new Buffer(given))
       this.drawn = data.drawn
       this.blocks = data.blocks.map(block => ({
@@ -63,7 +64,7 @@
       this.sliders = {}
       const rows = []
       if (this.blocks.length > 1) rows.push(this.slider(this.who, this.blocks.length, block => this.go({ block })))
-      rows.push(this.slider("step", this.steps.length, step => this.go({ step })))
+      if (!this.plain) rows.push(this.slider("step", this.steps.length, step => this.go({ step })))
       if (this.threads) {
         rows.push(this.slider("thread", this.threads, thread => this.go({ thread })))
         if (this.threads > WARP)
@@ -199,7 +200,7 @@
       else parts.push(`${capital(me)} takes no part.`)
       const price = whole && warp.length ? cost(step, buffer, warp) : ""
       if (!whole) {
-        if (mine && buffer.space === "global") parts.push(`That is ${traffic(buffer, mine)}.`)
+        if (mine && buffer.space === "global" && !this.plain) parts.push(`That is ${traffic(buffer, mine)}.`)
       } else if (warp.length) {
         const lanes = warp.map(t => t % WARP).sort((a, b) => a - b)
         const touched = warp.flatMap(t => step.on.get(t))

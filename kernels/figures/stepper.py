@@ -32,6 +32,7 @@ def stepper(
     source: str = "",
     buffers: Sequence[str] | None = None,
     caption: str = "",
+    plain: bool = False,
 ) -> str:
     """One launch's accesses, to be walked through by thread, warp and step; HTML of at most 60 KB.
 
@@ -40,6 +41,9 @@ def stepper(
     thread, step: where the reader begins; both count from 0.
     source: the text of the file that the kernel stands in; the figure cuts out the lines that do something.
     buffers: the buffers to draw, in this order; left out, all that are touched. Steps on others are still told.
+
+    plain: for readers who have just come: who touches what, and no word of sectors or of kinds of memory. The buttons
+        alone go from step to step.
 
     Steps that do not fit into 60 KB are left out from the end, programs first, and the caption says so.
     ValueError where the launch has no such block, thread or step, or where not even one step fits; KeyError for an
@@ -64,7 +68,7 @@ def stepper(
     def draw(programs: int, most: int) -> str:
         cut = {number: found[:most] for number, found in list(packed.items())[:programs]}
         more = _left_out(who, run.blocks, list(cut), most, longest, several=len(chosen) > 1)
-        start = {"thread": thread, "step": min(step, most - 1)}
+        start = {"start": {"thread": thread, "step": min(step, most - 1)}} | ({"plain": True} if plain else {})
         return _figure(trace, launch, threads, cut, drawn, start, source, f"{caption} {more}".strip())
 
     return _fitted(draw, len(packed), longest)
@@ -139,7 +143,7 @@ def _figure(
     threads: int,
     packed: dict[int, list[Packed]],
     drawn: list[int] | None,
-    start: dict[str, int],
+    start: dict[str, object],
     source: str,
     caption: str,
 ) -> str:
@@ -153,7 +157,7 @@ def _figure(
         "kernel": run.kernel,
         "who": "program" if run.language == "triton" else "block",
         "threads": threads,
-        "start": start,
+        **start,
         "drawn": len(drawn),
         "buffers": [_described(trace.buffers[i]) for i in used],
         "blocks": [

@@ -68,6 +68,17 @@ def wide_trace(elements, size: int) -> Trace:
     return recorder.trace()
 
 
+def vector_trace(count: int, block: int) -> Trace:
+    """One program that loads and stores `block` places of two vectors of `count`, those past the end masked off."""
+    recorder = Recorder()
+    recorder.launch(Launch("_add", (1, 1, 1), None, "triton"))
+    elements = np.arange(block)
+    for number, (name, line, what) in enumerate((("x", 5, READ), ("out", 6, WRITE))):
+        recorder.buffer(Buffer(name, 4, (count,)))
+        record(recorder, line, what, number, -1, elements, active=elements < count)
+    return recorder.trace()
+
+
 def page_of(*figures: str, scheme: str = "default", head: str = "") -> str:
     """A page like the site's: its stylesheets, some prose, the figures, the script."""
     style = "".join((ROOT / f"docs/assets/{name}.css").read_text() for name in ("lessons",))

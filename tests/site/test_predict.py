@@ -13,7 +13,8 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>A page</title><link rel="i
 <details class="question"><summary>257 elements: how many programs?</summary>
 <p>It is <span class="kl-value">2</span>.</p></details>
 <details class="question"><summary>Why?</summary><p>Because the last one is ragged.</p></details>
-<details class="question"><summary>How many are masked?</summary><p><a href="#elsewhere">Another section</a> says it.</p></details>
+<details class="question"><summary>How many are masked?</summary>
+<p><a href="#elsewhere">Another section</a> says it.</p></details>
 <h2 id="code">The code</h2><details class="question"><summary>Not a prediction</summary></details>
 <h3 id="predict_1">Predict</h3><p>Write down four numbers.</p><h3>Run</h3><div class="kl-block">output</div>
 <h2 id="elsewhere">Elsewhere</h2><p>255 of 512.</p>

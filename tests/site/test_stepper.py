@@ -8,7 +8,17 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from site_host import ROOT
-from stepper_pages import SOURCE, cuda_page, cuda_trace, page_of, requests_of, triton_trace, wide_trace, written
+from stepper_pages import (
+    SOURCE,
+    cuda_page,
+    cuda_trace,
+    page_of,
+    requests_of,
+    triton_trace,
+    vector_trace,
+    wide_trace,
+    written,
+)
 
 from kernels.figures import stepper
 from kernels.lessons.tracing import Traced, as_page
@@ -96,7 +106,7 @@ def test_barriers_idle_threads_and_accesses_outside_are_told(look):
         assert "No lane of warp 2 does; 2 other warps of the block do." in words(page)
         assert page.locator(".kl-stepper__lanes path.kl-cell--off").get_attribute("d").count("M") == 32
         move(page, step=5)
-        assert "writes out[96] (outside)" in words(page)
+        assert "writes out[96] (past the end)" in words(page)
         assert page.locator(".kl-stepper__outside").inner_text() == "1 access out of bounds"
 
 
@@ -325,7 +335,7 @@ def test_triton_programs_have_no_threads_and_masked_elements_a_cross(look):
             "are used."
         )
         move(page, program=1)
-        assert "Program 1 reads x[256]–x[299]; masked off: x[300]–x[511] (outside) are not touched." in words(page)
+        assert "Program 1 reads x[256]–x[299]; masked off: x[300]–x[511] (past the end) are not touched." in words(page)
         assert marks(page, 0, "read") == 44 and "masked off" in page.locator(".kl-stepper__legend").inner_text()
 
 
@@ -334,6 +344,40 @@ def test_a_page_of_lessons_trace_steps_without_another_file(look):
         assert words(page).startswith("Step 1 of 2, line 5. Program 0 reads x[0]–x[255].")
         move(page, step=1)
         assert words(page).startswith("Step 2 of 2, line 6. Program 0 writes out[0]–out[255].")
+
+
+@pytest.mark.parametrize(
+    ("count", "block", "shown"),
+    [(40, 48, 8), (10, 16, 6), (64, 256, 32), (300, 512, 20)],  # the rest of the row, a wider row, a row, what is left
+)
+def test_places_past_the_end_that_a_mask_leaves_alone_are_drawn(look, count, block, shown):
+    with look(page_of(stepper(vector_trace(count, block)))) as page:
+        crosses = [marks(page, buffer, "masked") for buffer in (0, 1)]
+        dashed = page.locator(".kl-stepper__grid").first.locator("path.kl-cell--past").get_attribute("d")
+        assert crosses == [shown, 0] and dashed.count("M") == shown
+        heights = page.locator(".kl-stepper__grid").evaluate_all("all => all.map(e => e.clientHeight)")
+        move(page, step=1)
+        assert [marks(page, buffer, "masked") for buffer in (0, 1)] == [0, shown]
+        assert heights == page.locator(".kl-stepper__grid").evaluate_all("all => all.map(e => e.clientHeight)")
+
+
+def test_the_legend_names_the_signs_that_some_step_shows_and_no_other(look):
+    with look(page_of(stepper(vector_trace(64, 64)))) as page:
+        legend = page.locator(".kl-stepper__legend").inner_text()
+        assert "masked off" not in legend and "written before" not in legend, "the store is the last step"
+    with look(page_of(stepper(vector_trace(60, 64)))) as page:
+        assert "masked off" in page.locator(".kl-stepper__legend").inner_text()
+
+
+def test_a_plain_stepper_says_who_touches_what_and_nothing_of_memory(look):
+    with look(page_of(stepper(vector_trace(40, 48), plain=True))) as page:
+        assert words(page) == (
+            "Step 1 of 2, line 5. Program 0 reads x[0]–x[39]; masked off: x[40]–x[47] (past the end) are not touched."
+        )
+        assert page.locator(".kl-stepper__name").all_inner_texts() == ["x 40 elements", "out 40 elements"]
+        assert page.get_by_role("slider").count() == 0
+        page.get_by_role("button", name="Next step").click()
+        assert words(page).startswith("Step 2 of 2")
 
 
 def test_several_steppers_do_not_disturb_each_other(look):
