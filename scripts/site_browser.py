@@ -31,7 +31,7 @@ def page_names(site: Path) -> list[str]:
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    packed: dict[Path, bytes]
+    packed: dict[Path, bytes]  # what was compressed, kept
 
     def log_message(self, *arguments) -> None:
         pass
@@ -41,11 +41,10 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         path = path / "index.html" if path.is_dir() else path
         if not path.is_file():
             return self.send_error(404)
-        body = self.packed.get(path)
         compress = path.suffix in COMPRESSED and "gzip" in self.headers.get("Accept-Encoding", "")
-        if body is None:
-            body = path.read_bytes()
-            self.packed[path] = body = gzip.compress(body, 6, mtime=0) if compress else body
+        if compress and path not in self.packed:
+            self.packed[path] = gzip.compress(path.read_bytes(), 6, mtime=0)
+        body = self.packed[path] if compress else path.read_bytes()
         self.send_response(200)
         self.send_header("Content-Type", self.guess_type(str(path)))
         self.send_header("Content-Length", str(len(body)))

@@ -9,35 +9,58 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-_BROUGHT = (
-    re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL),
-    re.compile(r"<!--.*?-->\s*", re.DOTALL),
-    re.compile(r'<div class="zeroclipboard-container">.*?</clipboard-copy>\s*</div>', re.DOTALL),
-    re.compile(r'<div class="clipboard-copy-txt"[^>]*>.*?</div>', re.DOTALL),  # each cell's code a second time
-    re.compile(r'<div class="jp-Collapser[^"]*">\s*</div>'),
-    re.compile(r'<div class="jp-(?:Input|Output)Prompt[^"]*">[^<]*</div>'),
-)
-_RENAMED = (
-    ('<div class="highlight-ipynb hl-python"><pre>', '<div class="highlight"><pre tabindex="0">'),  # as on other pages
-    ('class="anchor-link"', 'class="headerlink" title="On this page"'),
-    ('jp-Cell-inputWrapper" tabindex="0"', 'jp-Cell-inputWrapper"'),
-    ('data-mime-type="text/html" tabindex="0"', 'data-mime-type="text/html"'),
-    ('data-mime-type="text/plain" tabindex="0">\n<pre>', 'data-mime-type="text/plain">\n<pre tabindex="0">'),
-    ('<div class="jp-OutputArea jp-Cell-outputArea">', '<div class="jp-OutputArea" data-search-exclude>'),
-)
+from kernels.lessons.mends import Mends
+
+# What is looked for, and what takes its place.
+_CHANGED = {
+    "a style sheet or a script": (r"(?s)<(style|script)\b.*?</\1>", ""),
+    "a comment": (r"(?s)<!--.*?-->\s*", ""),
+    "a button that copies": (r'(?s)<div class="zeroclipboard-container">.*?</clipboard-copy>\s*</div>', ""),
+    "a cell's code a second time": (r'(?s)<div class="clipboard-copy-txt"[^>]*>.*?</div>', ""),
+    "a collapser": (r'<div class="jp-Collapser[^"]*">\s*</div>', ""),
+    "a prompt": (r'<div class="jp-(?:Input|Output)Prompt[^"]*">[^<]*</div>', ""),
+    "a cell's code": (  # as on other pages
+        r'<div class="highlight-ipynb hl-python"><pre>',
+        '<div class="highlight"><pre tabindex="0">',
+    ),
+    "a heading's link": (r'class="anchor-link"', 'class="headerlink" title="On this page"'),
+    "a cell that the keyboard stops at": (r'(jp-Cell-inputWrapper") tabindex="0"', r"\1"),
+    "an output of HTML that the keyboard stops at": (r'(data-mime-type="text/html") tabindex="0"', r"\1"),
+    "an output of text that the keyboard stops at": (
+        r'(data-mime-type="text/plain") tabindex="0">\n<pre>',
+        r'\1>\n<pre tabindex="0">',
+    ),
+    "an output": (
+        r'<div class="jp-OutputArea jp-Cell-outputArea">',
+        '<div class="jp-OutputArea" data-search-exclude>',
+    ),
+}
+_mends = Mends("docs/.theme/notebooks.py", {name: re.compile(pattern) for name, (pattern, _) in _CHANGED.items()})
+_command = "build"
+
+
+def on_startup(*, command: str, dirty: bool) -> None:
+    """Remember whether this is a live preview."""
+    global _command
+    _command = command
 
 
 def on_page_content(html: str, *, page, **named) -> str:
     """A notebook's cells alone, below a link to its file; every other page as it is."""
     if not page.file.src_uri.endswith(".ipynb"):
         return html
-    for brought in _BROUGHT:
-        html = brought.sub("", html)
-    for old, new in _RENAMED:
-        html = html.replace(old, new)
+    _mends.page()
+    for name, (_, replacement) in _CHANGED.items():
+        html = _mends.sub(name, replacement, html)
     name = PurePosixPath(page.file.src_uri).name
     note = (
         f'<p class="kl-notebook"><a href="../download/{name}" download>Download this notebook</a>, with its outputs. '
         "They were made when the site was built, and are compared with the accepted ones like those of every page.</p>"
     )
     return html.replace("</h1>", f"</h1>{note}", 1)
+
+
+def on_post_build(**named) -> None:
+    """Warn where notebooks no longer have what is changed here."""
+    if _command != "serve":  # there a build may be of one page
+        _mends.tell()

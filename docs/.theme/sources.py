@@ -13,13 +13,16 @@ from pathlib import Path
 
 from mkdocs.structure.files import File
 
+from kernels.lessons.mends import Mends
+
 _INCLUDE = re.compile(r'include="([^"]+)"')
 _CAPTION = re.compile(
     r'(<figure class="kl-excerpt[^>]*data-source="([^"]+)" data-lines="(\d+)-(\d+)".*?<figcaption>[^<]*)'
     r"(<code>.*?</code>)",
     re.DOTALL,
 )
-FOLDER = "source"
+FOLDER, CAPTION = "source", "the caption of an excerpt"
+_mends = Mends("docs/.theme/sources.py", {CAPTION: _CAPTION})
 _command = "build"
 
 
@@ -78,4 +81,11 @@ def on_page_content(content: str, *, page, config, files) -> str:
         address = f"{target.url_relative_to(page.file)}#L{first}"
         return f'{match[1]}<a href="{address}">{match[5]}</a>, lines {first}–{last}'
 
-    return _CAPTION.sub(link, content)
+    _mends.page()
+    return _mends.sub(CAPTION, link, content)
+
+
+def on_post_build(**named) -> None:
+    """Warn where no page has an excerpt's caption."""
+    if _command != "serve":  # there a build may be of one page
+        _mends.tell()

@@ -12,6 +12,8 @@ from __future__ import annotations
 import html
 import re
 
+from kernels.lessons.mends import Mends
+
 SENTENCE = 16  # characters up to which a cell holds a figure or a name, and stays in one line
 PROSE = 60  # characters from which on a narrow column would be a ladder of words
 NAME = 26  # characters up to which a name or an option with a hyphen stays in one line
@@ -69,12 +71,41 @@ def _stack(match: re.Match) -> str:
     return re.sub(r"<tr>.*?</tr>", row, match[0], flags=re.DOTALL)
 
 
+_mends = Mends(
+    "docs/.theme/typesetting.py",
+    {
+        "a table of a figure": _TABLE,
+        "a contract": _CONTRACT,
+        "words in backticks": _QUOTING,
+        "a caption": _CAPTION,
+        "code with a hyphen": _CODE,
+        "a table that is shown cell below cell": _STACK,
+    },
+)
+_command = "build"
+
+
+def on_startup(*, command: str, dirty: bool) -> None:
+    """Remember whether this is a live preview."""
+    global _command
+    _command = command
+
+
 def on_page_content(content: str, **named) -> str:
     """The page with its sentences set as sentences, wherever a program wrote them."""
-    content = _TABLE.sub(lambda table: _CELL.sub(_cell, table[0]), content)
-    content = _UNMEASURED.sub(r"<p>\1</p>", content)
-    content = _CONTRACT.sub(lambda table: _STRESSED.sub(r"<em>\1</em>", table[0]), content)
-    content = _QUOTING.sub(lambda quoting: _QUOTED.sub(r"<code>\1</code>", quoting[1]), content)
-    content = _CAPTION.sub(lambda caption: _DAY.sub(r'<span class="kl-whole">\g<0></span>', caption[0]), content)
-    content = _CODE.sub(_code, content)
-    return _STACK.sub(_stack, content)
+    _mends.page()
+    content = _mends.sub("a table of a figure", lambda table: _CELL.sub(_cell, table[0]), content)
+    content = _UNMEASURED.sub(r"<p>\1</p>", content)  # none where all is measured
+    content = _mends.sub("a contract", lambda table: _STRESSED.sub(r"<em>\1</em>", table[0]), content)
+    content = _mends.sub("words in backticks", lambda quoting: _QUOTED.sub(r"<code>\1</code>", quoting[1]), content)
+    content = _mends.sub(
+        "a caption", lambda caption: _DAY.sub(r'<span class="kl-whole">\g<0></span>', caption[0]), content
+    )
+    content = _mends.sub("code with a hyphen", _code, content)
+    return _mends.sub("a table that is shown cell below cell", _stack, content)
+
+
+def on_post_build(**named) -> None:
+    """Warn where the figures no longer have what is set here."""
+    if _command != "serve":  # there a build may be of one page
+        _mends.tell()

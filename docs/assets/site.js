@@ -31,14 +31,15 @@ document$.subscribe(function () {
   reachable()
 })
 
-// Folded answers are printed.
+// Folded answers are printed. A preview that is made anew begins again before it has ended.
 var folded = []
 window.addEventListener("beforeprint", function () {
-  folded = Array.from(document.querySelectorAll("details:not([open], .kl-scratch)"))
+  folded = folded.concat(Array.from(document.querySelectorAll("details:not([open], .kl-scratch)")))
   folded.forEach(function (each) { each.open = true })
 })
 window.addEventListener("afterprint", function () {
   folded.forEach(function (each) { each.open = false })
+  folded = []
 })
 
 // What is wider than the page is scrolled with the keyboard, too.

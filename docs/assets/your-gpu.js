@@ -2,7 +2,7 @@
 // published schema, and draws them over ours. Nothing is sent anywhere.
 (() => {
   "use strict"
-  const MOST_BYTES = 20e6
+  const MOST_BYTES = 20e6 // of all files together
   const element = window.klElement
   const short = n => n === null || n === undefined ? "—" : n >= 1000 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
   const key = one => `${one.op} ${one.shape.join("×")} ${one.dtype}`
@@ -45,7 +45,6 @@
 
   // A file's document, or an Error whose message is a sentence.
   async function documentOf(file, schema) {
-    if (file.size > MOST_BYTES) throw new Error(`${file.name} has ${Math.round(file.size / 1e6)} MB; a results file has less than ${MOST_BYTES / 1e6}.`)
     let value, text
     try {
       text = await file.text()
@@ -80,7 +79,7 @@
   }
 
   function table(rows, theirs, gpu) {
-    const head = ["operator", "shape", "dtype", `µs, ${theirs}`, `µs, ${gpu}`, "theirs over ours", "of your copy limit", "of ours"]
+    const head = ["operator", "shape", "dtype", `µs, ${theirs}`, `µs, ${gpu}`, "yours over ours", "of your copy limit", "of ours"]
     const line = ({ record, our }) => [record.op, record.shape.join(" × "), record.dtype, short(record.median_us), short(our.us),
       `${short(record.median_us / our.us)}`, record.fraction_of_limit ? `${short(100 * record.fraction_of_limit)}%` : "—", our.share ? `${short(100 * our.share)}%` : "—"]
     const cell = (name, words, i) => element(name, { textContent: words, className: i > 2 ? "kl-num" : "" })
@@ -125,7 +124,8 @@
     const mean = Math.exp(rows.reduce((a, { record, our }) => a + Math.log(record.median_us / our.us), 0) / rows.length)
     const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} they take ${short(mean)} times as long as on ${data.gpu} (geometric mean).${left}`
     const rates = documents.flatMap(each => each.limits.filter(limit => limit.name === "copy" && limit.gb_per_s).map(limit => limit.gb_per_s))
-    const picture = roofline(rows, Math.max(0, ...rates), data.copy, theirs, data.gpu, Math.max(300, Math.min(760, place.clientWidth)))
+    const copy = rates.reduce((a, b) => Math.max(a, b), 0) // a file may hold more than a call takes arguments
+    const picture = roofline(rows, copy, data.copy, theirs, data.gpu, Math.max(300, Math.min(760, place.clientWidth)))
     place.replaceChildren(element("p", {}, element("strong", { textContent: words })), ...(picture ? [picture] : []), table(rows, theirs, data.gpu))
   }
 
@@ -139,11 +139,21 @@
     const take = async files => {
       const mine = ++turn, taken = [], wrong = []
       if (!files.length) wrong.push("Nothing that was dropped is a file. Drop the JSON files that kernel-bench wrote.")
-      for (const file of files)
+      const bytes = Array.from(files).reduce((sum, file) => sum + file.size, 0), one = files.length === 1
+      if (bytes > MOST_BYTES) {
+        const who = one ? `${files[0].name} has` : `These ${files.length} files have`
+        wrong.push(`${who} ${Math.round(bytes / 1e6)} MB${one ? "; a results file has" : " together; drop"} less than ${MOST_BYTES / 1e6}.`)
+      }
+      for (const file of bytes > MOST_BYTES ? [] : files)
         try { taken.push(await documentOf(file, data.schema)) } catch (error) { wrong.push(error.message) }
       if (mine !== turn) return // other files were dropped in the meantime
+      try {
+        taken.length ? show(place, taken, data) : place.replaceChildren()
+      } catch (error) {
+        place.replaceChildren() // never an old table beside new files
+        wrong.push(`These files cannot be drawn: ${error.message}.`)
+      }
       note.textContent = wrong.join(" ")
-      taken.length ? show(place, taken, data) : place.replaceChildren()
     }
     const drop = element("div", { className: "kl-yours__drop" }, element("label", { htmlFor: "kl-yours", textContent: "Results of your GPU: choose the files, or drop them here" }), input)
     input.addEventListener("change", () => input.files.length && take(input.files))

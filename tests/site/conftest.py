@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 from site_host import NEW, OLD, ROOT, Host
 
-QUIET = ("background-networking", "component-update", "sync", "gpu", "quic")
-FLAGS = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
+sys.path.insert(0, str(ROOT / "scripts"))
+from site_browser import NoBrowser
+from site_browser import chromium as started
 
 
 @dataclass
@@ -81,18 +83,14 @@ def deployed(tmp_path_factory) -> Iterator[Deployed]:
 @pytest.fixture(scope="session")
 def chromium():
     """Chromium from the system, through Playwright."""
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        sentence = "No Chromium was found, so the site is not looked at in a browser; apt install chromium brings one."
-        if os.environ.get("REQUIRE_CHROMIUM") == "1":
-            pytest.fail(sentence + " REQUIRE_CHROMIUM=1 forbids skipping this.")
-        pytest.skip(sentence)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with contextlib.ExitStack() as open_until_the_end:
+        try:
+            browser = open_until_the_end.enter_context(started())
+        except NoBrowser as missing:
+            if os.environ.get("REQUIRE_CHROMIUM") == "1":
+                pytest.fail(f"{missing} REQUIRE_CHROMIUM=1 forbids skipping this.")
+            pytest.skip(f"The site is not looked at in a browser. {missing}")
         yield browser
-        browser.close()
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
+import urllib.request
 
 import pytest
 from site_host import ROOT
@@ -40,6 +42,17 @@ def test_a_planted_fault_is_found(chromium, tmp_path, said):
     with hosted(tmp_path) as root:
         found = measure(chromium, root)
     assert any(said in each for each in faults(found)), found
+
+
+@pytest.mark.parametrize("order", [("", "gzip"), ("gzip", "")])
+def test_a_page_is_packed_for_those_who_ask_for_it(tmp_path, order):
+    (tmp_path / "index.html").write_bytes(b"A page. " * 100)
+    with hosted(tmp_path) as root:
+        for encoding in order:
+            asked = urllib.request.Request(root, headers={"Accept-Encoding": encoding})
+            with urllib.request.urlopen(asked, timeout=20) as answer:
+                body, packed = answer.read(), answer.headers.get("Content-Encoding", "")
+            assert packed == encoding and (gzip.decompress(body) if packed else body) == b"A page. " * 100
 
 
 def test_a_small_quiet_page_has_no_fault(chromium, tmp_path):

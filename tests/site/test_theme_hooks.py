@@ -9,6 +9,7 @@ import pytest
 from site_host import ROOT
 
 from kernels.figures.html import svg
+from kernels.lessons.mends import Mends
 
 landmarks = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_page_content"]
 formulas = runpy.run_path(str(ROOT / "docs/.theme/formulas.py"))["on_page_content"]
@@ -143,3 +144,24 @@ def test_a_stressed_word_of_a_contract_is_stressed():
     shown = typesetting(f'<table class="kl-contract">{cell}</table>')
     assert "is <em>not</em> rounded; a * b * c, 2**31" in shown
     assert typesetting(f"<table>{cell}</table>") == f"<table>{cell}</table>"
+
+
+def test_a_mend_that_finds_no_place_on_any_page_is_told(caplog):
+    mends = Mends("hook.py", {"an a": re.compile("a"), "a b": re.compile("b")})
+    mends.tell()
+    assert caplog.messages == [], "no page was looked at"
+    for text in ("a", "c"):
+        mends.page()
+        assert mends.sub("a b", "-", mends.sub("an a", "-", text)) == text.replace("a", "-")
+    mends.tell()
+    assert [message.partition(".")[0] for message in caplog.messages] == ["hook"]
+    assert caplog.messages[0].startswith("hook.py found a b on none of 2 pages.")
+    assert caplog.records[0].levelname == "WARNING" and caplog.records[0].name.startswith("mkdocs.")
+    mends.tell()
+    assert len(caplog.messages) == 1, "each build is counted anew"
+
+
+def test_the_themes_search_has_a_name():
+    post = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_post_page"]
+    dialog = '<div class="md-search" data-md-component="search" role="dialog">'
+    assert post(post(dialog)) == dialog.replace(">", ' aria-label="Search">')

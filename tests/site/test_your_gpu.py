@@ -149,6 +149,36 @@ def test_one_wrong_file_does_not_hide_the_right_one(page):
     assert "take 2 times as long" in page.locator(".kl-yours__shown").inner_text()
 
 
+MANY_LIMITS = """text => {
+  const given = JSON.parse(text), data = new DataTransfer()
+  const small = { ...given.limits[0], method: "", bytes_moved: 0, samples_us: [], median_us: 1, gb_per_s: 1 }
+  given.limits.push(...Array(70000).fill(small))
+  given.limits.push(...Array(68000).fill(small)) // all in less than 20 MB
+  data.items.add(new File([JSON.stringify(given)], "mine.json"))
+  document.querySelector("main").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true }))
+}"""
+
+
+def test_a_file_with_more_limits_than_a_call_takes_is_drawn(page):
+    page.evaluate(MANY_LIMITS, json.dumps(slower(3)))
+    page.locator(".kl-yours__shown tbody tr").first.wait_for()
+    assert "take 3 times as long" in page.locator(".kl-yours__shown").inner_text()
+
+
+def test_a_file_that_cannot_be_drawn_leaves_no_old_table(page):
+    give(page, ("mine.json", slower(3)))
+    page.evaluate("() => { HTMLTableElement.prototype.append = () => { throw new Error('no room') } }")
+    give(page, ("mine.json", slower(2)))
+    page.wait_for_function("document.querySelector('.kl-yours__note').textContent")
+    assert page.locator(".kl-yours__note").inner_text() == "These files cannot be drawn: no room."
+    assert page.locator(".kl-yours__shown").inner_text() == ""
+
+
+def test_files_that_are_too_large_together_get_a_sentence(page):
+    give(page, ("one.json", " " * 11_000_000), ("two.json", " " * 11_000_000))
+    assert page.locator(".kl-yours__note").inner_text() == "These 2 files have 22 MB together; drop less than 20."
+
+
 def test_the_browser_judges_as_another_validator_does(page):
     published, good = schema(), json.loads(FILE.read_text())
     other = Draft202012Validator(published)
