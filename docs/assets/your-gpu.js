@@ -66,12 +66,15 @@
   }
 
   // ---- what is drawn ----
+  // What the operator launches by itself, measured as our records are.
+  const like = record => record.ours && record.implementation === "triton" && record.cache === "cold" && record.timing === "graph"
+
   function compared(documents, ours) {
     const known = new Map(ours.map(one => [key(one), one])), best = new Map()
     let others = 0
     for (const each of documents)
       for (const record of each.cases) {
-        if (!record.ours || record.status !== "ok" || !(record.median_us > 0)) continue
+        if (!like(record) || record.status !== "ok" || !(record.median_us > 0)) continue
         if (!known.has(key(record))) others++
         else if (!(best.get(key(record))?.median_us <= record.median_us)) best.set(key(record), record)
       }
@@ -79,7 +82,7 @@
   }
 
   function table(rows, theirs, gpu) {
-    const head = ["operator", "shape", "dtype", `µs, ${theirs}`, `µs, ${gpu}`, "yours over ours", "of your copy limit", "of ours"]
+    const head = ["operator", "shape", "dtype", `µs, ${theirs}`, `µs, ${gpu}`, "yours ÷ ours", "yours, of a copy", "ours, of a copy"]
     const line = ({ record, our }) => [record.op, record.shape.join(" × "), record.dtype, short(record.median_us), short(our.us),
       `${short(record.median_us / our.us)}`, record.fraction_of_limit ? `${short(100 * record.fraction_of_limit)}%` : "—", our.share ? `${short(100 * our.share)}%` : "—"]
     const cell = (name, words, i) => element(name, { textContent: words, className: i > 2 ? "kl-num" : "" })
@@ -90,31 +93,76 @@
         element("tbody", {}, ...rows.map(row => element("tr", {}, ...line(row).map((words, i) => i ? cell("td", words, i) : Object.assign(cell("th", words, i), { scope: "row" })))))))
   }
 
-  // Both slanted roofs, and every case as a dot under its own.
+  // The marks of the plot: ours are round, yours square.
+  const round = (x, y) => `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0-8 0z`, square = (x, y) => `M${x - 4} ${y - 4}h8v8h-8z`
+
+  function legend(theirs, gpu) {
+    const mark = (path, name, dash) => `<svg class="kl-yours__key" width="34" height="14" aria-hidden="true"><path class="kl-line ${name} ${dash}" d="M0 7H34"/><path class="kl-own ${name}" d="${path(17, 7)}"/></svg>`
+    const entry = (markup, words) => {
+      const one = element("span", { innerHTML: markup })
+      one.append(words)
+      return one
+    }
+    return element("p", { className: "kl-yours__legend" }, entry(mark(round, "kl-c0", ""), `${gpu} (ours)`), entry(mark(square, "kl-c1", "kl-dash1"), `${theirs} (yours)`))
+  }
+
+  // 1, 2 and 5 times a power of ten, from one exponent to another; where they would stand too close, powers alone.
+  function ticks(low, high, room) {
+    const all = []
+    for (let power = Math.floor(low); power <= high; power++)
+      for (const step of [1, 2, 5]) {
+        const at = power + Math.log10(step)
+        if (at >= low && at <= high) all.push({ value: step * 10 ** power, whole: step === 1 })
+      }
+    return all.length > 1 && room / ((high - low) / Math.log10(2)) < 24 ? all.filter(tick => tick.whole) : all
+  }
+
+  // Names of operators above their highest marks and above the roof, where no other name stands; else further up, or not at all.
+  function names(marks, top, right, roof) {
+    const highest = new Map(), taken = []
+    for (const mark of marks) if (!(highest.get(mark.op)?.y <= mark.y)) highest.set(mark.op, mark)
+    return [...highest.values()].sort((one, other) => other.y - one.y).map(({ op, x, y }) => {
+      const width = 6.4 * op.length, from = Math.max(0, Math.min(x - width / 2, right - width))
+      const free = base => !taken.some(box => Math.abs(box.base - base) < 12 && from < box.to && box.from < from + width) &&
+        !marks.some(mark => mark.x + 5 > from && mark.x - 5 < from + width && mark.y + 5 > base - 10 && mark.y - 5 < base + 2)
+      let base = Math.min(y - 9, roof(from + width) - 4)
+      while (base > top && !free(base)) base -= 12
+      if (base <= top) return ""
+      taken.push({ base, from, to: from + width })
+      return `<text class="kl-t kl-t--soft" x="${from}" y="${base}">${op}</text>`
+    }).join("")
+  }
+
+  // Both slanted roofs, and every case as a mark under its own.
   function roofline(rows, copy, ourCopy, theirs, gpu, width) {
-    const left = 54, right = width - 12, top = 14, base = 240
+    const left = 48, right = width - 12, top = 26, base = 262
     const dots = rows.filter(({ our }) => our.intensity).flatMap(({ record, our }) => [
-      { x: our.intensity, y: record.gb_per_s * our.intensity / 1e3, name: "kl-own kl-c1" }, { x: our.intensity, y: our.gb * our.intensity / 1e3, name: "kl-own kl-c0" }])
+      { our, x: our.intensity, y: our.gb * our.intensity / 1e3, mark: round, name: "kl-c0", whose: "ours" },
+      { our, x: our.intensity, y: record.gb_per_s * our.intensity / 1e3, mark: square, name: "kl-c1", whose: "yours" }])
       .filter(dot => dot.y > 0)
     if (!dots.length || !copy || !ourCopy) return null
     const xs = dots.map(d => Math.log10(d.x)), ys = dots.map(d => Math.log10(d.y))
-    const x0 = Math.min(...xs) - .3, x1 = Math.max(...xs) + .5, y0 = Math.min(...ys) - .3, y1 = Math.max(...ys, x1 + Math.log10(Math.max(copy, ourCopy) / 1e3))
+    const x0 = Math.min(...xs) - .4, x1 = Math.max(...xs) + .5, y0 = Math.min(...ys) - .3, y1 = Math.max(...ys, x1 + Math.log10(Math.max(copy, ourCopy) / 1e3))
     const x = v => left + (right - left) * (Math.log10(v) - x0) / (x1 - x0), y = v => base - (base - top) * (Math.log10(v) - y0) / (y1 - y0)
-    const roof = (rate, name) => `<path class="kl-line ${name}" d="M${x(10 ** x0)} ${y(10 ** x0 * rate / 1e3)}L${x(10 ** x1)} ${y(10 ** x1 * rate / 1e3)}"/>`
+    const highest = at => y(10 ** (x0 + (x1 - x0) * (at - left) / (right - left)) * Math.max(copy, ourCopy) / 1e3)
+    // A roof ends where the plot does.
+    const roof = (rate, name) => {
+      const from = Math.max(x0, y0 - Math.log10(rate / 1e3))
+      return `<path class="kl-line ${name}" d="M${x(10 ** from)} ${y(10 ** from * rate / 1e3)}L${right} ${y(10 ** x1 * rate / 1e3)}"/>`
+    }
+    const drawn = dots.map(d => `<path class="kl-own ${d.name}" d="${d.mark(x(d.x), y(d.y))}"><title>${d.our.op} ${d.our.shape.join(" × ")} ${d.our.dtype}, ${d.whose}: ${short(d.y)} TFLOP/s</title></path>`)
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg")
     const says = `Roofline: your copy rate is ${short(copy)} GB/s on ${theirs}, ours is ${short(ourCopy)} GB/s on ${gpu}; ${rows.length} cases under them, listed in the table`
-    svg.setAttribute("class", "kl-svg")
-    svg.setAttribute("role", "img")
-    svg.setAttribute("aria-label", says)
-    svg.setAttribute("width", width)
-    svg.setAttribute("height", 290)
-    svg.setAttribute("viewBox", `0 0 ${width} 290`)
-    const ticks = (low, high) => Array.from({ length: Math.floor(high) - Math.ceil(low) + 1 }, (_, i) => 10 ** (Math.ceil(low) + i))
-    svg.innerHTML = ticks(y0, y1).map(v => `<path class="kl-gridline" d="M${left} ${y(v)}H${right}"/><text class="kl-t kl-t--soft kl-t--e" x="${left - 6}" y="${y(v) + 4}">${short(v)}</text>`).join("") +
-      ticks(x0, x1).map(v => `<text class="kl-t kl-t--soft kl-t--m" x="${x(v)}" y="${base + 18}">${short(v)}</text>`).join("") +
-      roof(ourCopy, "kl-c0") + roof(copy, "kl-c1") + dots.map(d => `<path class="${d.name}" d="M${x(d.x) - 4} ${y(d.y)}a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"/>`).join("") +
-      `<text class="kl-t kl-t--m" x="${(left + right) / 2}" y="${base + 40}">operations a byte; upwards TFLOP/s (both logarithmic). Blue: ours, yellow: yours</text>`
-    return element("div", {}, svg)
+    for (const [name, value] of Object.entries({ class: "kl-svg", role: "img", "aria-label": says, width, height: 306, viewBox: `0 0 ${width} 306` }))
+      svg.setAttribute(name, value)
+    svg.innerHTML = `<text class="kl-t kl-t--soft" x="${left - 6}" y="12">TFLOP/s</text>` +
+      ticks(y0, y1, base - top).map(({ value }) => `<path class="kl-gridline" d="M${left} ${y(value)}H${right}"/><text class="kl-t kl-t--soft kl-t--e" x="${left - 6}" y="${y(value) + 4}">${short(value)}</text>`).join("") +
+      `<path class="kl-axisline" d="M${left} ${base}H${right}"/>` +
+      ticks(x0, x1, right - left).map(({ value }) => `<path class="kl-axisline" d="M${x(value)} ${base}v4"/><text class="kl-t kl-t--soft kl-t--m" x="${x(value)}" y="${base + 18}">${short(value)}</text>`).join("") +
+      roof(ourCopy, "kl-c0") + roof(copy, "kl-c1 kl-dash1") + drawn.join("") + names(dots.map(d => ({ op: d.our.op, x: x(d.x), y: y(d.y) })), top, right, highest) +
+      `<text class="kl-t kl-t--m" x="${(left + right) / 2}" y="${base + 38}">operations a byte</text>`
+    const words = element("span", { textContent: "Both axes are logarithmic. A slanted line is what a copy in the same run allows; under it every case by its speed." })
+    return element("div", { className: "kl-fig--lines" }, legend(theirs, gpu), svg, element("p", { className: "kl-yours__legend" }, words))
   }
 
   function show(place, documents, data) {
@@ -122,7 +170,7 @@
     const left = others ? ` ${others} of your cases have no counterpart here.` : ""
     if (!rows.length) return place.replaceChildren(element("p", { textContent: `Your file fits, but none of its cases has the operator, shape and dtype of one of ours.${left}` }))
     const mean = Math.exp(rows.reduce((a, { record, our }) => a + Math.log(record.median_us / our.us), 0) / rows.length)
-    const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} they take ${short(mean)} times as long as on ${data.gpu} (geometric mean).${left}`
+    const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} they take ${short(mean) === "1" ? "" : `${short(mean)} times `}as long as on ${data.gpu} (geometric mean).${left}`
     const rates = documents.flatMap(each => each.limits.filter(limit => limit.name === "copy" && limit.gb_per_s).map(limit => limit.gb_per_s))
     const copy = rates.reduce((a, b) => Math.max(a, b), 0) // a file may hold more than a call takes arguments
     const picture = roofline(rows, copy, data.copy, theirs, data.gpu, Math.max(300, Math.min(760, place.clientWidth)))
@@ -135,6 +183,15 @@
     const input = element("input", { type: "file", id: "kl-yours", multiple: true, accept: ".json,application/json" })
     const note = element("p", { className: "kl-yours__note" }), place = element("div", { className: "kl-yours__shown" })
     note.setAttribute("role", "status")
+    // All of ours, folded while yours are shown.
+    const ours = figure.querySelector(".kl-yours__ours"), fold = element("details", { className: "kl-data" }, element("summary", { textContent: `All ${data.ours.length} cases of ours` }))
+    const folded = whether => {
+      if (whether === fold.contains(ours)) return
+      if (!whether) return fold.replaceWith(ours)
+      fold.open = false
+      ours.replaceWith(fold)
+      fold.append(ours)
+    }
     let turn = 0
     const take = async files => {
       const mine = ++turn, taken = [], wrong = []
@@ -153,6 +210,7 @@
         place.replaceChildren() // never an old table beside new files
         wrong.push(`These files cannot be drawn: ${error.message}.`)
       }
+      folded(Boolean(place.querySelector("table")))
       note.textContent = wrong.join(" ")
     }
     const drop = element("div", { className: "kl-yours__drop" }, element("label", { htmlFor: "kl-yours", textContent: "Results of your GPU: choose the files, or drop them here" }), input)
