@@ -190,7 +190,12 @@ with Runner(root) as running:
 def test_nothing_outlives_a_command_that_is_killed_or_interrupted(tmp_path, number):
     command = [sys.executable, "-c", BUILD, tmp_path, Path(__file__).parent]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env=os.environ | {"TMPDIR": str(tmp_path)},  # a folder there outlives who is killed
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         zygote = int(process.stdout.readline())
