@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from kernels.lessons import command, tracing
 from kernels.lessons.machine import Machine
+from kernels.lessons.tracing import run, words
 from kernels.trace import Buffer
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="There is no g++ to build kernels with.")
@@ -164,7 +165,9 @@ def test_a_thread_of_a_triton_program_is_the_compilers(tmp_path):
 
 def test_operators_are_listed_without_importing_triton(tmp_path):
     pytest.importorskip("triton")
-    code = "import sys; from kernels.lessons.tracing import _operators; print(_operators(), 'triton' in sys.modules)"
+    code = (
+        "import sys; from kernels.lessons.tracing.run import _operators; print(_operators(), 'triton' in sys.modules)"
+    )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
@@ -176,10 +179,10 @@ def test_operators_are_listed_without_importing_triton(tmp_path):
 
 def test_elements_in_words():
     x = Buffer("x", 4, (40,))
-    assert tracing._elements(x, [3]) == "x[3]"
-    assert tracing._elements(x, [4, 3, 5, 3]) == "x[3]–x[5]"
-    assert tracing._elements(x, [0, 1, 8, 20, 21]) == "x[0]–x[1], x[8] and x[20]–x[21]"
-    assert tracing._elements(x, [0, 2, 4, 6]) == "4 elements from x[0] to x[6]"
+    assert words._elements(x, [3]) == "x[3]"
+    assert words._elements(x, [4, 3, 5, 3]) == "x[3]–x[5]"
+    assert words._elements(x, [0, 1, 8, 20, 21]) == "x[0]–x[1], x[8] and x[20]–x[21]"
+    assert words._elements(x, [0, 2, 4, 6]) == "4 elements from x[0] to x[6]"
 
 
 @pytest.mark.parametrize(
@@ -206,9 +209,7 @@ def test_what_cannot_be_traced_is_a_sentence(arguments, said, page):
 
 
 def test_a_kernel_with_other_arguments_is_refused_in_words(monkeypatch):
-    monkeypatch.setattr(
-        tracing, "_launchers", lambda: {"odd": ("cuda/kernels.cu", [("float*", "out"), ("double", "eps")])}
-    )
+    monkeypatch.setattr(run, "_launchers", lambda: {"odd": ("cuda/kernels.cu", [("float*", "out"), ("double", "eps")])})
     with pytest.raises(ValueError, match="launch_odd takes double eps, which this command cannot make up"):
         tracing.trace_kernel("odd", 1, 8)
 
