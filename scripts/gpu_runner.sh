@@ -39,6 +39,10 @@ for step in "${STEPS[@]}"; do
   esac
 done
 
+if [[ -n ${STEP_LIMIT:-} && ! $STEP_LIMIT =~ ^[1-9][0-9]*$ ]]; then
+  echo "STEP_LIMIT is '$STEP_LIMIT'; it is a number of seconds, such as 60." >&2
+  exit 2
+fi
 if ! command -v "$PYTHON" >/dev/null 2>&1; then
   echo "PYTHON is '$PYTHON', which is not an interpreter here; set PYTHON, or run make site first." >&2
   exit 2
@@ -52,6 +56,8 @@ mkdir -p "$RECORDS_OUT" build results || exit 2
 RECORDS_OUT=$(cd "$RECORDS_OUT" && pwd) || exit 2
 LOG=$RECORDS_OUT/gpu_runner.log
 : >"$LOG" || exit 2
+SAID=$(mktemp) || exit 2 # what the part that runs has said
+trap 'rm -f "$SAID"' EXIT
 
 NAMES=() STATES=() SECONDS_OF=()
 FAILED=0
@@ -65,33 +71,31 @@ remember() { # NAME STATE SECONDS
 
 # part NAME LIMIT COMMAND...: run with a time limit, everything to the log, the end of it to the screen.
 part() {
-  local name=$1 limit=$2 status began took file
+  local name=$1 limit=$2 status began took
   shift 2
   if [ -n "${STEP_LIMIT:-}" ] && [ "$STEP_LIMIT" -lt "$limit" ]; then limit=$STEP_LIMIT; fi
   note "== $name: $*"
-  file=$(mktemp) || exit 2
   began=$(date +%s)
-  timeout -k 10 "$limit" "$@" </dev/null >"$file" 2>&1
+  timeout -k 10 "$limit" "$@" </dev/null >"$SAID" 2>&1
   status=$?
   took=$(($(date +%s) - began))
-  cat "$file" >>"$LOG"
-  case $status in
-    0)
-      tail -n "${SHOW:-6}" "$file"
-      remember "$name" ok "$took"
-      ;;
-    124 | 137)
-      tail -n 40 "$file"
-      note "-- $name: stopped after its $limit s"
-      remember "$name" "time limit" "$took"
-      ;;
-    *)
-      tail -n 60 "$file"
-      note "-- $name: exit status $status"
-      remember "$name" "exit $status" "$took"
-      ;;
-  esac
-  rm -f "$file"
+  cat "$SAID" >>"$LOG"
+  if [ "$status" -eq 0 ]; then
+    tail -n "${SHOW:-6}" "$SAID"
+    remember "$name" ok "$took"
+  elif [ "$status" -eq 124 ] || { [ "$status" -eq 137 ] && [ "$took" -ge "$limit" ]; }; then
+    tail -n 40 "$SAID"
+    note "-- $name: stopped after its $limit s"
+    remember "$name" "time limit" "$took"
+  elif [ "$status" -eq 137 ]; then
+    tail -n 60 "$SAID"
+    note "-- $name: killed after $took s, before its limit; was memory short? dmesg tells"
+    remember "$name" killed "$took"
+  else
+    tail -n 60 "$SAID"
+    note "-- $name: exit status $status"
+    remember "$name" "exit $status" "$took"
+  fi
   return "$status"
 }
 
@@ -173,25 +177,23 @@ step_portfolio() {
 
 # The tool must first report a fault that was planted; a clean report proves nothing before that.
 sanitizer_sees() { # TOOL PLANT
-  local tool=$1 plant=$2 file status
+  local tool=$1 plant=$2 status
   part "$tool: build the plant" 120 "$PYTHON" -c 'if True:
     import subprocess, sys
     from kernels.cuda import compiler
     nvcc = compiler()
     sys.exit(subprocess.call([str(nvcc.nvcc), *nvcc.flags, "-arch=native", "-lineinfo", "-o", *sys.argv[1:]]))' \
     "build/plant_$plant" "tests/cuda/plants/$plant.cu" || return
-  file=$(mktemp) || exit 2
-  timeout -k 10 120 "$SANITIZER" --tool "$tool" --error-exitcode 97 "build/plant_$plant" >"$file" 2>&1
+  timeout -k 10 120 "$SANITIZER" --tool "$tool" --error-exitcode 97 "build/plant_$plant" >"$SAID" 2>&1
   status=$?
-  { echo "== $tool over the planted $plant: exit status $status"; cat "$file"; } >>"$LOG"
-  tail -n 4 "$file"
-  if [ "$status" -eq 97 ] && grep -Eq 'ERROR SUMMARY: [1-9]|RACECHECK SUMMARY: [1-9]' "$file"; then
+  { echo "== $tool over the planted $plant: exit status $status"; cat "$SAID"; } >>"$LOG"
+  tail -n 4 "$SAID"
+  if [ "$status" -eq 97 ] && grep -Eq 'ERROR SUMMARY: [1-9]|RACECHECK SUMMARY: [1-9]' "$SAID"; then
     remember "$tool reports the planted fault" ok 0
   else
     note "-- $tool did not report the planted $plant (exit status $status)"
     remember "$tool reports the planted fault" "not reported" 0
   fi
-  rm -f "$file"
 }
 
 step_sanitizer() {

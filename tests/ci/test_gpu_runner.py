@@ -212,6 +212,42 @@ def test_a_part_past_its_limit_is_stopped_and_reported(project: Path) -> None:
     assert (project / "results/h200/add.json").is_file()
 
 
+def test_a_part_that_was_killed_before_its_limit_is_not_called_late(project: Path) -> None:
+    tool(project.parent, "python", TOOLS["python"].replace("esac", "*verify*) kill -9 $$ ;;\nesac"))
+    done = run(project, "verify")
+    assert done.returncode == 1
+    assert "was memory short?" in done.stdout and " killed " in done.stdout
+    assert "time limit" not in done.stdout and "stopped after" not in done.stdout
+
+
+@pytest.mark.parametrize("limit", ["soon", "0", "1.5", "-3"])
+def test_a_limit_that_is_no_number_is_a_usage_error(project: Path, limit: str) -> None:
+    done = run(project, "verify", STEP_LIMIT=limit)
+    assert done.returncode == 2
+    assert f"STEP_LIMIT is '{limit}'" in done.stderr and not (project / "build").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_interrupted_leaves_no_temporary_file(project: Path, number: int) -> None:
+    temporary, began = project.parent / "temporary", project.parent / "began"
+    temporary.mkdir()
+    tool(project.parent, "python", TOOLS["python"].replace("esac", f"*verify*) touch {began}; sleep 3 ;;\nesac"))
+    tools = project.parent / "tools"
+    child = subprocess.Popen(
+        ["bash", "scripts/gpu_runner.sh", "verify"],
+        cwd=project,
+        env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHON": str(tools / "python"), "TMPDIR": str(temporary)},
+        stdout=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 20
+    while not began.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert list(temporary.iterdir())
+    child.send_signal(number)
+    assert child.wait(timeout=20) == -number
+    assert list(temporary.iterdir()) == []
+
+
 def test_shellcheck_is_clean() -> None:
     found = shutil.which("shellcheck") or shutil.which("shellcheck", path=str(Path(sys.executable).parent))
     if not found:
