@@ -6,6 +6,7 @@ program gets a name space, a working folder and files for its output of its own,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
@@ -13,10 +14,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
-LIMIT_S = 400
+LIMIT_S = 400  # for one program; pytest has a limit for the test
+PATIENCE_S = 30
 
 
 class WarmPython:
@@ -29,18 +32,31 @@ class WarmPython:
         )
 
     def run(self, file: Path) -> subprocess.CompletedProcess:
-        """Run a file in its folder, as a program that ends by itself."""
+        """Run a file in its folder, as a program that ends by itself.
+
+        RuntimeError where it cannot be told how the program ended: the helper has died, or says nothing for too long.
+        """
         out, err, status = (file.with_suffix(end) for end in (".out", ".err", ".status"))
-        os.mkfifo(status)
-        with self._lock:
+        with self._lock, contextlib.suppress(BrokenPipeError):
             self._helper.stdin.write(json.dumps([str(file), str(out), str(err), str(status)]) + "\n")
             self._helper.stdin.flush()
-        code = int(status.read_text() or -1)
-        return subprocess.CompletedProcess([str(file)], code, out.read_text(), err.read_text())
+        until = time.monotonic() + LIMIT_S + PATIENCE_S
+        while not status.exists():
+            if self._helper.poll() is not None:
+                raise RuntimeError(f"the Python that runs programs ended with {self._helper.returncode}, before {file}")
+            if time.monotonic() > until:
+                raise RuntimeError(f"nothing was heard of {file} in {LIMIT_S + PATIENCE_S} s")
+            time.sleep(0.02)
+        return subprocess.CompletedProcess([str(file)], int(status.read_text()), out.read_text(), err.read_text())
 
     def close(self) -> None:
-        self._helper.stdin.close()
-        self._helper.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self._helper.stdin.close()
+        try:
+            self._helper.wait(10)
+        except subprocess.TimeoutExpired:
+            self._helper.kill()
+            self._helper.wait()
 
 
 def _child(file: str, out: str, err: str) -> None:
@@ -72,7 +88,9 @@ def main() -> None:
                 signal.alarm(LIMIT_S)  # ends a program that does not end by itself
                 _child(file, out, err)
             _, ended = os.waitpid(worker, 0)
-            Path(status).write_text(str(os.waitstatus_to_exitcode(ended)))
+            part = Path(status).with_suffix(".part")
+            part.write_text(str(os.waitstatus_to_exitcode(ended)))
+            part.replace(status)
             os._exit(0)
 
 
