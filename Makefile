@@ -35,6 +35,7 @@ accept: $(STAMP) ## Execute every block and accept what it gives.
 	$(BIN)/lessons accept
 
 cuda: $(STAMP) ## Compile the CUDA library and build/cuda_portfolio.
+	$(BIN)/python -m kernels.cuda library
 	$(BIN)/python -m kernels.cuda portfolio
 
 gpu: $(STAMP) ## Everything that needs a GPU: tests, sanitizers, measurements, records.

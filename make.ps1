@@ -39,7 +39,7 @@ function Invoke-Tool {
 
 function Install-Project {
     $stamp = Join-Path $PSScriptRoot ".venv\.installed-$Torch"
-    $inputs = @("pyproject.toml", "constraints\site.txt", "constraints\torch-$Torch.txt")
+    $inputs = @("pyproject.toml", "constraints\site.txt", "constraints\torch-$Torch.txt", "scripts\setup_windows.ps1")
     if (Test-Path $stamp) {
         $installed = (Get-Item $stamp).LastWriteTimeUtc
         $newer = @($inputs | Where-Object { (Get-Item $_).LastWriteTimeUtc -gt $installed })
@@ -72,6 +72,7 @@ switch ($Verb) {
     "verify" { Install-Project; Invoke-Tool "lessons" (@("verify") + $Rest) }
     "accept" { Install-Project; Invoke-Tool "lessons" (@("accept") + $Rest) }
     "cuda" {
+        Install-Project
         & (Join-Path $PSScriptRoot "scripts\build_cuda_windows.cmd")
         exit $LASTEXITCODE
     }
@@ -89,5 +90,6 @@ switch ($Verb) {
                 Remove-Item -Recurse -Force $name
             }
         }
+        Get-ChildItem -Force -Directory -Filter ".site-*" | Remove-Item -Recurse -Force # of builds that were cut off
     }
 }

@@ -19,7 +19,7 @@ if not defined NVCC (
 )
 
 if not exist build mkdir build
-"%NVCC%" -O3 -std=c++17 -arch=native -o build\cuda_portfolio.exe cuda\portfolio.cu
+"%NVCC%" -O3 -std=c++17 -arch=all-major -o build\cuda_portfolio.exe cuda\portfolio.cu
 if errorlevel 1 exit /b 1
 echo Compiled build\cuda_portfolio.exe. Next: build\cuda_portfolio.exe --test-only
 endlocal

@@ -53,9 +53,53 @@ def test_verbs_are_those_of_the_makefile():
     assert offered == set(re.findall(r'^    "(\w+)" \{', script, re.MULTILINE))
 
 
+def recipes() -> dict[str, str]:
+    """Of each verb of the Makefile, what it needs and its commands."""
+    found = re.findall(r"^([a-z]+):(.*?)##.*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return {verb: f"{needed}\n{commands}" for verb, needed, commands in found}
+
+
+def cases() -> dict[str, str]:
+    """Of each verb of make.ps1, its statements."""
+    text = (ROOT / "make.ps1").read_text()
+    found = re.findall(r'^    "(\w+)" \{(.*?)(?=^    "\w+" \{|^\})', text, re.MULTILINE | re.DOTALL)
+    return dict(found)
+
+
+@pytest.mark.parametrize("verb", ["site", "serve", "test", "verify", "accept", "lint"])
+def test_a_verb_starts_the_same_tools_on_both_systems(verb):
+    made = re.findall(r"\$\(BIN\)/(.*)", recipes()[verb])
+    here = [[word for word in line.split() if not word.startswith("$")] for line in made]
+    started = re.findall(r'Invoke-Tool ("[^}\n]*)', cases()[verb])
+    assert here == [re.findall(r'"([^"]+)"', line) for line in started] != []
+
+
+@pytest.mark.parametrize("verb", ["site", "serve", "test", "verify", "accept", "cuda", "lint", "clean"])
+def test_a_verb_installs_first_on_both_systems_or_on_neither(verb):
+    assert ("$(STAMP)" in recipes()[verb]) == ("Install-Project" in cases()[verb])
+
+
+def test_both_install_again_when_the_same_files_change():
+    makefile, script = (ROOT / "Makefile").read_text(), (ROOT / "make.ps1").read_text()
+    here = re.search(r"^\$\(STAMP\): (.*)", makefile, re.MULTILINE)[1].replace("$(TORCH)", "$Torch").split()
+    there = re.findall(r'"([^"]+)"', re.search(r"\$inputs = @\((.*)\)", script)[1])
+    own = {"scripts/install.sh": "scripts/setup_windows.ps1"}
+    assert sorted(own.get(name, name) for name in here) == sorted(name.replace("\\", "/") for name in there)
+
+
+def test_both_remove_the_same():
+    here = re.search(r"rm -rf (.*)", recipes()["clean"])[1].split()
+    assert sorted(re.findall(r'"([^"]+)"', cases()["clean"])) == sorted(here)
+
+
+def test_the_batch_file_compiles_without_a_card():
+    """As the Makefile's command does: nvcc's -arch=native asks the driver."""
+    assert "-arch=native" not in (ROOT / "scripts" / "build_cuda_windows.cmd").read_text()
+
+
 def test_batch_file_names_what_exists():
     text = (ROOT / "scripts" / "build_cuda_windows.cmd").read_text()
-    assert "has never been run on Windows" in text.replace("it has", "has")
-    for source in re.findall(r"cuda\\[\w\\]+\.cu\b", text):
-        assert (ROOT / source.replace("\\", "/")).is_file(), source
-    assert text.count("(") == text.count(")")
+    assert "has never been run on Windows" in text
+    sources = re.findall(r"(?<=\s)cuda\\[\w\\]+\.cu\b", text)
+    assert sources == ["cuda\\portfolio.cu"]
+    assert all((ROOT / source.replace("\\", "/")).is_file() for source in sources)
