@@ -8,8 +8,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-GIB = 2**30
-
 
 @dataclass(frozen=True)
 class Rates:
@@ -37,11 +35,6 @@ def rates(bytes_moved: int, flops: int, time_us: float | None) -> Rates:
         gb_per_s=(bytes_moved / seconds) / 1e9 if bytes_moved else None,
         tflop_per_s=(flops / seconds) / 1e12 if flops else None,
     )
-
-
-def gib_per_s(gb_per_s: float) -> float:
-    """The same rate in binary gigabytes (2**30 bytes): smaller by 1.0737."""
-    return gb_per_s * 1e9 / GIB
 
 
 def median(samples: Sequence[float]) -> float | None:

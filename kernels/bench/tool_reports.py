@@ -26,7 +26,6 @@ from kernels.bench.results import Provenance, ResultsError, hash_today
 SCHEMA_VERSION = 1
 KEPT_LINES = 70
 """Of each report: its beginning and its end, where it is longer."""
-_ADD = "lessons_src/examples/add_gone_wrong.py"
 _SOFTMAX = "kernels.ops.softmax:_launch"
 
 

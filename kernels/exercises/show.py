@@ -47,12 +47,6 @@ def verdict_lines(
     return lines + (_next(verdict, exercise, width) if verdict.kind != UNAVAILABLE else [])
 
 
-def as_text(lines: list[Line], ascii_only: bool = False) -> str:
-    """The lines without their styles."""
-    text = "\n".join("".join(part for part, _ in line).rstrip() for line in lines)
-    return as_ascii(text) if ascii_only else text
-
-
 def as_ascii(text: str) -> str:
     """The text for a terminal that shows nothing else: signs spelled out, whatever is left as a question mark."""
     return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")

@@ -21,7 +21,6 @@ ACCESS = np.dtype([("address", "<u8"), ("pc", "<u8"), ("block_x", "<u4"), ("bloc
 HEADER = np.dtype([("magic", "S8"), ("grid", "<u4", 3), ("block", "<u4", 3), ("asked", "<u8"), ("recorded", "<u8"),
                    ("function_pc", "<u8"), ("name_bytes", "<u4"), ("access_bytes", "<u4")])  # fmt: skip
 END = b"KLEND..1"
-SPACES = ("global", "shared", "local")
 
 
 @dataclass(frozen=True)

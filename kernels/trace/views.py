@@ -240,11 +240,6 @@ class Divergence:
         return ((self.passes != most[:, None]) & (self.passes > 0)).any(axis=1)
 
     @property
-    def diverges(self) -> np.ndarray:
-        """Which entries have lanes that did not do the same: idle or uneven."""
-        return self.idle | self.uneven
-
-    @property
     def efficiency(self) -> np.ndarray:
         """Passes that lanes ran over passes that the warp took for all 32 of them, in (0, 1]: float64."""
         return self.passes.sum(axis=1) / (WARP_SIZE * np.maximum(1, self.passes.max(axis=1, initial=0)))
@@ -253,14 +248,6 @@ class Divergence:
         """The entries that a boolean mask or an index array picks."""
         columns = (getattr(self, name)[keep] for name in ("launch", "block", "warp", "site", "passes", "lanes"))
         return Divergence(self.trace, *columns)
-
-    def other_side(self, entry: int) -> list[tuple[str, int]]:
-        """The lines (file, line) of the same warp that only lanes ran which did not run this one: an `else`."""
-        same = np.flatnonzero(
-            (self.launch == self.launch[entry]) & (self.block == self.block[entry]) & (self.warp == self.warp[entry])
-        )
-        apart = same[~((self.passes[same] > 0) & (self.passes[entry] > 0)).any(axis=1)]
-        return [self.trace.sites[site] for site in self.site[apart].tolist()]
 
     def by_line(self) -> list[dict[str, int | float | str]]:
         """For each source line: file, line, warps that ran it, how many of them were idle in part and uneven, the
