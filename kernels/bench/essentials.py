@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from kernels.bench.results import RESULTS, Clocks, Provenance, ResultsError
+from kernels.bench import documents
+from kernels.bench.results import RESULTS, Clocks, Provenance
 from kernels.sources.files import write_whole
 
 FILE = "essentials.json"
@@ -50,20 +51,12 @@ class Essentials(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def encode(document: Essentials) -> bytes:
     """Strict JSON. Raises ResultsError where a value is no finite number."""
-    for name, topic in document.topics.items():
-        for row in topic.rows:
-            for key, value in row.values.items():
-                if not abs(value) < float("inf"):
-                    raise ResultsError(f"{name}, {row.name}: {key} is {value}, which is no number to record.")
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    return documents.encoded(document)
 
 
 def decode(data: bytes, name: str = "file") -> Essentials:
     """Reads what `encode` wrote. Raises ResultsError with a sentence."""
-    try:
-        return msgspec.json.decode(data, type=Essentials)
-    except msgspec.DecodeError as error:
-        raise ResultsError(f"{name} is no document of the Essentials' measurements: {error}.") from None
+    return documents.decoded(data, Essentials, name, "document of the Essentials' measurements")
 
 
 def write(path: Path, document: Essentials) -> None:

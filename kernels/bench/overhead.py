@@ -7,7 +7,6 @@ file describes the document; `python -m kernels.bench.overhead` writes it again.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from kernels.bench import documents
 from kernels.bench.rates import median, ratio, spread
-from kernels.bench.results import Clocks, Provenance, ResultsError
+from kernels.bench.results import Clocks, Provenance
 from kernels.sources.files import write_whole
 
 SCHEMA_VERSION = 1
@@ -163,27 +163,17 @@ def table(document: Overhead) -> str:
 
 def encode(document: Overhead) -> bytes:
     """Strict JSON. Raises ResultsError where a time is no number."""
-    text = msgspec.json.encode(document)
-    for way in document.ways:
-        if any(not value < float("inf") for value in way.samples_us):
-            raise ResultsError(f"{way.name} has a sample that is no number.")
-    return msgspec.json.format(text, indent=1) + b"\n"
+    return documents.encoded(document)
 
 
 def decode(data: bytes, name: str = "file") -> Overhead:
     """Reads what `encode` wrote. Raises ResultsError with a sentence."""
-    try:
-        return msgspec.json.decode(data, type=Overhead)
-    except msgspec.DecodeError as error:
-        raise ResultsError(f"{name} is no document of the overhead experiment: {error}.") from None
+    return documents.decoded(data, Overhead, name, "document of the overhead experiment")
 
 
 def schema_text() -> str:
     """JSON Schema (draft 2020-12) of `Overhead`, as it stands in the file."""
-    made = msgspec.json.schema(Overhead)
-    made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    made["title"] = "wrapper overhead"
-    return json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return documents.schema_text(Overhead, "wrapper overhead")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from kernels.bench import documents
 from kernels.bench.profile_metrics import KernelProfile, Profile, ProfileError, parse, requested
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,8 +121,8 @@ def run_nsys(nsys: Path, command: list[str]) -> str:
 
 
 def encode(profile: Profile) -> bytes:
-    """Strict JSON: msgspec writes null for what is not a number, and `parse` lets none through."""
-    return msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n"
+    """Strict JSON. Raises ResultsError where a value is no finite number."""
+    return documents.encoded(profile)
 
 
 def decode(data: bytes) -> Profile:

@@ -196,17 +196,18 @@ def complete(record: Record, limit: Limit | None = None) -> Record:
     return record
 
 
-def _refuse_infinite(value: object, where: str) -> None:
+def refuse_infinite(value: object, where: str) -> None:
+    """ResultsError where a dictionary, a list or a number in it is not finite; `where` says what it is."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ResultsError(
             f"{where} is {value}: JSON has no such number. Store null, and say why in status and reason."
         )
     if isinstance(value, dict):
         for key, inner in value.items():
-            _refuse_infinite(inner, f"{where}.{key}")
+            refuse_infinite(inner, f"{where}.{key}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            _refuse_infinite(inner, f"{where}[{index}]")
+            refuse_infinite(inner, f"{where}[{index}]")
 
 
 _FLAT_ARRAY = re.compile(rb"\[\s*([-+0-9.eE]+(?:,\s*[-+0-9.eE]+)*)\s*\]")
@@ -216,7 +217,7 @@ def encode(document: Document) -> bytes:
     """The document as strict JSON, indented, each array of numbers on one line. Raises ResultsError on NaN or
     Infinity.
     """
-    _refuse_infinite(msgspec.to_builtins(document), "document")
+    refuse_infinite(msgspec.to_builtins(document), "document")
     text = msgspec.json.format(msgspec.json.encode(document), indent=1)
     return _FLAT_ARRAY.sub(lambda found: b"[" + re.sub(rb"\s+", b" ", found[1]) + b"]", text) + b"\n"
 

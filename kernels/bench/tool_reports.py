@@ -20,8 +20,9 @@ from typing import Literal
 
 import msgspec
 
+from kernels.bench import documents
 from kernels.bench.profiling import ROOT, tool, version
-from kernels.bench.results import Provenance, ResultsError, hash_today
+from kernels.bench.results import Provenance, hash_today
 
 SCHEMA_VERSION = 1
 KEPT_LINES = 70
@@ -225,8 +226,8 @@ def look(
 
 
 def encode(document: ToolReports) -> bytes:
-    """Strict JSON."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    """Strict JSON. Raises ResultsError where a value is no finite number."""
+    return documents.encoded(document)
 
 
 def read(path: Path) -> ToolReports | None:
@@ -235,7 +236,4 @@ def read(path: Path) -> ToolReports | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    try:
-        return msgspec.json.decode(data, type=ToolReports)
-    except msgspec.DecodeError as error:
-        raise ResultsError(f"{path.name} is no document of tool reports: {error}.") from None
+    return documents.decoded(data, ToolReports, path.name, "document of tool reports")

@@ -8,7 +8,6 @@ any other stream reads the poison.
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import tempfile
 import time
@@ -19,7 +18,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from kernels.bench.results import Provenance, ResultsError
+from kernels.bench import documents
+from kernels.bench.results import Provenance
 from kernels.sources.files import write_whole
 
 SCHEMA_VERSION = 1
@@ -294,24 +294,18 @@ def report(document: TwoDevices) -> str:
 
 
 def encode(document: TwoDevices) -> bytes:
-    """Strict JSON, one space of indent."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    """Strict JSON. Raises ResultsError where a value is no finite number."""
+    return documents.encoded(document)
 
 
 def decode(data: bytes, name: str = "file") -> TwoDevices:
     """Reads what `encode` wrote. Raises ResultsError with a sentence."""
-    try:
-        return msgspec.json.decode(data, type=TwoDevices)
-    except msgspec.DecodeError as error:
-        raise ResultsError(f"{name} is no record of a run on two devices: {error}.") from None
+    return documents.decoded(data, TwoDevices, name, "record of a run on two devices")
 
 
 def schema_text() -> str:
     """JSON Schema (draft 2020-12) of `TwoDevices`, as it stands in the file."""
-    made = msgspec.json.schema(TwoDevices)
-    made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    made["title"] = "two devices"
-    return json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return documents.schema_text(TwoDevices, "two devices")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_changed_code_is_stale(recorded):
 
 
 def test_what_is_no_number_is_refused():
-    with pytest.raises(ResultsError, match="copies, stride 1: more is nan"):
+    with pytest.raises(ResultsError, match=r"topics\.copies\.rows\[0\]\.values\.more is nan"):
         encode(Essentials(provenance=WHERE, topics={"copies": topic("0", more=float("nan"))}))
     with pytest.raises(ResultsError, match="no document"):
         decode(b"{}")

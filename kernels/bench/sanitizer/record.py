@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from kernels.bench import documents
 from kernels.bench.results import RESULTS, Provenance, ResultsError
 from kernels.sources.files import write_whole
 
@@ -115,16 +115,13 @@ def report(document: Sanitizers) -> str:
 
 
 def encode(document: Sanitizers) -> bytes:
-    """Strict JSON, one space of indent."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    """Strict JSON. Raises ResultsError where a value is no finite number."""
+    return documents.encoded(document)
 
 
 def decode(data: bytes, name: str = "file") -> Sanitizers:
     """Reads what `encode` wrote. Raises ResultsError with a sentence."""
-    try:
-        document = msgspec.json.decode(data, type=Sanitizers)
-    except msgspec.DecodeError as error:
-        raise ResultsError(f"{name} is no record of the sanitizers: {error}.") from None
+    document = documents.decoded(data, Sanitizers, name, "record of the sanitizers")
     if document.schema_version != SCHEMA_VERSION:
         raise ResultsError(f"{name} has schema version {document.schema_version}; expected {SCHEMA_VERSION}.")
     return document
@@ -153,10 +150,7 @@ def stale(document: Sanitizers) -> list[bool]:
 
 def schema_text() -> str:
     """JSON Schema (draft 2020-12) of `Sanitizers`, as it stands in the file."""
-    made = msgspec.json.schema(Sanitizers)
-    made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    made["title"] = "sanitizers"
-    return json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return documents.schema_text(Sanitizers, "sanitizers")
 
 
 if __name__ == "__main__":
