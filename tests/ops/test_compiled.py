@@ -24,7 +24,9 @@ def facts(arch: int) -> dict:
         [sys.executable, script, str(arch)], capture_output=True, text=True, env=environment, cwd=root
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    assert len(found) > 40, f"few kernels were compiled for sm_{arch}: {sorted(found)}"
+    return found
 
 
 @pytest.mark.parametrize("arch", [80, 90, 120])
@@ -51,17 +53,23 @@ def test_every_load_and_store_is_masked():
             assert kind and text.count("%") >= operands[kind], f"{name}: a {kind} has no mask: {text}"
 
 
-def test_whole_rows_move_in_16_byte_pieces():
-    for name, fact in facts(90).items():
-        if re.search(r"(add \w+|(softmax|softmax_backward|row_sum) \w+ (128|1024|4096)|softmax \w+ 32768)$", name):
-            kinds = "ld" if name.startswith("row_sum") else "(?:ld|st)"  # a row's sum is one element
-            moves = re.findall(kinds + r"\.global[\w.:]*", fact["ptx"])
-            assert moves and all(move.endswith(".v4.b32") for move in moves), f"{name}: {sorted(set(moves))}"
+WHOLE_ROWS = [
+    *(f"{op} {{}} {width}" for op in ("softmax", "softmax_backward", "row_sum") for width in (128, 1024, 4096)),
+    *("add {}", "softmax {} 32768"),
+]
 
 
-def test_one_exponential_an_element_and_one_division_a_row():
-    for name, fact in facts(90).items():
-        threads_hold = {"softmax float32 1024": 16, "softmax bfloat16 1024": 16}
-        if name in threads_hold:
-            assert len(re.findall(r"ex2\.approx", fact["ptx"])) == threads_hold[name]
-            assert len(re.findall(r"div\.full", fact["ptx"])) == 1
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kernel", WHOLE_ROWS)
+def test_whole_rows_move_in_16_byte_pieces(kernel, dtype):
+    name = kernel.format(dtype)
+    kinds = "ld" if name.startswith("row_sum") else "(?:ld|st)"  # a row's sum is one element
+    moves = re.findall(kinds + r"\.global[\w.:]*", facts(90)[name]["ptx"])
+    assert moves and all(move.endswith(".v4.b32") for move in moves), sorted(set(moves))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_one_exponential_an_element_and_one_division_a_row(dtype):
+    ptx = facts(90)[f"softmax {dtype} 1024"]["ptx"]
+    assert len(re.findall(r"ex2\.approx", ptx)) == 16  # what one thread holds of the row
+    assert len(re.findall(r"div\.full", ptx)) == 1

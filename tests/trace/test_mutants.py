@@ -71,7 +71,9 @@ def test_a_verdict_names_its_place_in_the_source(name, judgements):
     mutant = next(mutant for mutant in catalogue() if mutant.name == name)
     judgement = judgements(language(mutant))[name]
     lines = mutated(judgement.subject, mutant).split("\n")
-    for verdict in filter(None, judgement.verdicts.values()):
+    verdicts = [verdict for verdict in judgement.verdicts.values() if verdict]
+    assert bool(verdicts) == bool(mutant.expect)  # none of a right kernel, nor where the catalogue says why none shows
+    for verdict in verdicts:
         if not verdict.line:  # nobody holds the element
             assert verdict.place and ("is never written" in verdict.sentence or "Nobody wrote it" in verdict.sentence)
             continue
