@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from kernels.bench.provenance import _smi, commit, gpu_slug
+from kernels.bench.provenance import commit, driver_version, gpu_slug
 from kernels.cuda import BuildFailed, CompilerMissing, compiler
 from kernels.cuda.building import FLAGS
 from kernels.cuda.recorder import SanitizerMissing, build_driver, build_recorder, sanitizer_api
@@ -41,11 +41,10 @@ def gpu_name() -> str:
 
 def origin(tool: str, command: str) -> Origin:
     """The card, the software and the moment."""
-    fields = _smi()
     head, dirty = commit()
     return Origin(
         gpu=gpu_name(),
-        driver=fields[6] if fields else "unknown",
+        driver=driver_version(),
         compiler=compiler().identity,
         flags=" ".join(FLAGS),
         tool=tool,

@@ -40,6 +40,12 @@ def _smi(index: int = 0) -> list[str]:
     return fields if len(fields) == len(_QUERY.split(",")) else []
 
 
+def driver_version() -> str:
+    """The version of NVIDIA's driver, as in "580.65.06"; "unknown" where nvidia-smi is missing or does not say."""
+    fields = _smi()
+    return fields[6] if fields else "unknown"
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)

@@ -50,8 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
             theirs = prepared(files, files.solution, device)
             print(told(files, device, *compared(mine, theirs, device)))
     except Exception as error:  # whatever an answer raises
-        if worker._todo(error, str(files.starter)):
-            print(f"{where} still asks: {worker._root(error)}", file=sys.stderr)
+        if worker.asks_still(error, str(files.starter)):
+            print(f"{where} still asks: {worker.first_cause(error)}", file=sys.stderr)
             return 2
         print(f"{where} does not work yet ({type(error).__name__}: {error}); lessons check says more.", file=sys.stderr)
         return 2

@@ -105,7 +105,7 @@ def _load(job: dict[str, Any], files: library.Files, wanted: list[str], loaded: 
     except BaseException as error:
         if seen.failure is not None:
             return FAIL, seen.failure, None
-        if _todo(error, file):
+        if asks_still(error, file):
             return TODO, Failure(_last(error), kind="todo", place=_where(error, file, files)), None
         return LOAD_ERROR, _unloaded(error, file, files), None
     for missing in wanted:
@@ -145,8 +145,8 @@ def _ask(check: Check, answer: ModuleType, file: str, checks: str) -> tuple[str,
     except BaseException as error:
         if seen.failure is not None:
             return FAIL, seen.failure
-        if _todo(error, file):
-            return TODO, Failure(_last(_root(error)), kind="todo")
+        if asks_still(error, file):
+            return TODO, Failure(_last(first_cause(error)), kind="todo")
         return _raised(error, answer, file, checks)
     return (PASS, None) if seen.failure is None else (FAIL, seen.failure)
 
@@ -155,7 +155,7 @@ def _raised(error: BaseException, answer: ModuleType, file: str, checks: str) ->
     if isinstance(error, AttributeError) and error.obj is answer:
         sentence = f"{Path(file).name} defines no `{error.name}`, which the check uses"
         return LOAD_ERROR, Failure(sentence, kind="missing", place=f"{Path(file).name}:1")
-    cause = _root(error)
+    cause = first_cause(error)
     told = "".join(traceback.format_exception(error, limit=-_FRAMES))
     line = _line(cause, file) or _line(error, file)
     place = f"{Path(file).name}:{line}" if line else ""
@@ -194,7 +194,7 @@ def _slip(error: BaseException) -> str:
     return ""
 
 
-def _root(error: BaseException) -> BaseException:
+def first_cause(error: BaseException) -> BaseException:
     """What was raised first: Triton's interpreter raises an error of its own from it."""
     found = error
     for _ in range(_FRAMES):
@@ -204,9 +204,9 @@ def _root(error: BaseException) -> BaseException:
     return found
 
 
-def _todo(error: BaseException, file: str) -> bool:
+def asks_still(error: BaseException, file: str) -> bool:
     """Whether it is the NotImplementedError of a region that is not filled in, and not one of a library."""
-    root = _root(error)
+    root = first_cause(error)
     return isinstance(root, NotImplementedError) and _frames(root)[-1:] == [file]
 
 

@@ -64,7 +64,7 @@ def bar_chart(
     """
     axis = Axis([value for _, value in bars if value is not None], log)
     grid = "".join(f"M{place(1000 * axis.at(tick))} 0v20" for tick in axis.ticks)
-    ticks = "".join(f"<span>{_tick(tick)}</span>" for tick in axis.ticks)
+    ticks = "".join(f"<span>{tick_text(tick)}</span>" for tick in axis.ticks)
     scale = f"{escape(unit)}, logarithmic" if log else escape(unit)
     lines = ['<table class="kl-bars">']
     if caption:
@@ -92,7 +92,7 @@ def bar_chart(
     return scroll(caption or f"{heading}, {unit}", "\n".join(lines))
 
 
-def _tick(value: float, base: int = 10) -> str:
+def tick_text(value: float, base: int = 10) -> str:
     """Short: 1, 20, 0.5, 10k, 4M; powers of two in binary units, 4K, 1M."""
     if base == 2 and value >= 1024:
         power = min(3, int(math.log(value, 1024) + 1e-9))
@@ -133,9 +133,9 @@ def line_chart(
     base = TOP + inner_height
     rules = "".join(f"M{LEFT} {place(y_of(tick))}h{inner_width}" for tick in y_axis.ticks)
     body = [f'<path class="kl-gridline" d="{rules}"/>', f'<path class="kl-axisline" d="M{LEFT} {base}h{inner_width}"/>']
-    ticks = [f'<text x="{place(x_of(t))}" y="{base + 17}">{_tick(t, x_axis.base)}</text>' for t in x_axis.ticks]
+    ticks = [f'<text x="{place(x_of(t))}" y="{base + 17}">{tick_text(t, x_axis.base)}</text>' for t in x_axis.ticks]
     body.append(f'<g class="kl-t kl-t--soft kl-t--m">{"".join(ticks)}</g>')
-    ticks = [f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{_tick(t)}</text>' for t in y_axis.ticks]
+    ticks = [f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{tick_text(t)}</text>' for t in y_axis.ticks]
     body.append(f'<g class="kl-t kl-t--soft kl-t--e">{"".join(ticks)}</g>')
     x_words, y_words = (
         f"{words}{' (logarithmic)' if log else ''}" for words, log in ((x_label, log_x), (y_label, log_y))
@@ -149,14 +149,14 @@ def line_chart(
             continue
         where = [(x_of(x), y_of(y)) for x, y in points]
         path = "M" + "L".join(f"{place(x)} {place(y)}" for x, y in where)
-        marks = "".join(_mark(i % SHAPES, x, y) for x, y in where)
+        marks = "".join(mark_path(i % SHAPES, x, y) for x, y in where)
         style = f"{owner_class(i)} kl-dash{i % SHAPES}"
         body += [
             f'<path class="kl-line {style}" d="{path}"/>',
             f'<path class="kl-point {owner_class(i)}" d="{marks}"/>',
         ]
         ends[name] = (where[-1][0], where[-1][1], i)
-    for name, y in _apart({name: end[1] for name, end in ends.items()}, 15, TOP + 4, base).items():
+    for name, y in apart({name: end[1] for name, end in ends.items()}, 15, TOP + 4, base).items():
         x, end_y, i = ends[name]
         body.append(f'<path class="kl-leader" d="M{place(x + 5)} {place(end_y)}L{LEFT + inner_width + 8} {place(y)}"/>')
         body.append(
@@ -181,7 +181,7 @@ def _numbers(series: Mapping[str, Sequence[tuple[float, float | None]]], x_label
     return f'<details class="kl-data"><summary>The numbers</summary>\n{table}\n</details>'
 
 
-def _mark(shape: int, x: float, y: float) -> str:
+def mark_path(shape: int, x: float, y: float) -> str:
     at = f"{place(x)} {place(y)}"
     return (
         f"M{place(x - 3.5)} {place(y)}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -191,7 +191,7 @@ def _mark(shape: int, x: float, y: float) -> str:
     )[shape]
 
 
-def _apart(wanted: Mapping[str, float], distance: float, low: float, high: float) -> dict[str, float]:
+def apart(wanted: Mapping[str, float], distance: float, low: float, high: float) -> dict[str, float]:
     """Label positions near the wanted ones, at least `distance` apart, in the same order."""
     order = sorted(wanted, key=lambda name: (wanted[name], name))
     placed: dict[str, float] = {}

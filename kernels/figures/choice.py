@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kernels.figures.charts import line_chart
 from kernels.figures.html import MISSING, Markup, data_table, escape, number
 from kernels.figures.operators import shape_text
-from kernels.figures.results import _origin
+from kernels.figures.results import origin_words
 
 if TYPE_CHECKING:
     from kernels.bench.choice import Case, Score
@@ -99,4 +99,4 @@ def _case(case: Case) -> str:
 
 
 def _of(cases: Sequence[Case]) -> str:
-    return _origin([next(iter(case.ways.values())) for case in cases])
+    return origin_words([next(iter(case.ways.values())) for case in cases])

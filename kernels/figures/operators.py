@@ -118,7 +118,7 @@ def comparison_table(rows: Sequence[Row], judged: Mapping[int, Sequence[Judgemen
 
 
 def _origin(rows: Sequence[Row]) -> str:
-    from kernels.figures.results import _origin as origin
+    from kernels.figures.results import origin_words as origin
 
     return origin([row.ours for row in rows])
 

@@ -75,7 +75,7 @@ def result_table(records: Iterable[Record], caption: str = "") -> str:
             if record.ours:
                 ours.append(len(rows))
             rows.append((_implementation(record), *_measured(record)))
-    origin = _origin(records) + "; in bold: kernels of this project" * bool(ours)
+    origin = origin_words(records) + "; in bold: kernels of this project" * bool(ours)
     return data_table(headers, rows, caption or origin, sizes, numeric=range(1, 6), marked=ours)
 
 
@@ -111,7 +111,7 @@ def _error(record: Record) -> str:
     return MISSING if error is None else "0" if error == 0 else f"{error:.1e}"
 
 
-def _origin(records: Sequence[Record]) -> str:
+def origin_words(records: Sequence[Record]) -> str:
     """`NVIDIA H200, 2026-11-20, commit 1a2b3c4d5e6f`, once for each run among the records."""
     runs = []
     for record in records:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernels.figures.charts import BOTTOM, HEIGHT, LEFT, SHAPES, TOP, WIDTH, Axis, _apart, _mark, _tick
+from kernels.figures.charts import BOTTOM, HEIGHT, LEFT, SHAPES, TOP, WIDTH, Axis, apart, mark_path, tick_text
 from kernels.figures.html import data_table, escape, figure, number, owner_class, place, scroll, svg
 
 RIGHT = 190
@@ -48,9 +48,9 @@ def roofline(
 
     rules = "".join(f"M{LEFT} {place(y_of(tick))}h{inner_width}" for tick in y_axis.ticks)
     body = [f'<path class="kl-gridline" d="{rules}"/>', f'<path class="kl-axisline" d="M{LEFT} {base}h{inner_width}"/>']
-    ticks = "".join(f'<text x="{place(x_of(t))}" y="{base + 17}">{_tick(t)}</text>' for t in x_axis.ticks)
+    ticks = "".join(f'<text x="{place(x_of(t))}" y="{base + 17}">{tick_text(t)}</text>' for t in x_axis.ticks)
     body.append(f'<g class="kl-t kl-t--soft kl-t--m">{ticks}</g>')
-    ticks = "".join(f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{_tick(t)}</text>' for t in y_axis.ticks)
+    ticks = "".join(f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{tick_text(t)}</text>' for t in y_axis.ticks)
     body.append(f'<g class="kl-t kl-t--soft kl-t--e">{ticks}</g>')
     body.append(
         f'<text class="kl-t kl-t--m" x="{LEFT + inner_width / 2:g}" y="{base + 38}">'
@@ -70,9 +70,9 @@ def roofline(
     ends = {}
     for i, (name, (intensity, rate)) in enumerate(points.items()):
         x, y = x_of(intensity), y_of(rate)
-        body.append(f'<path class="kl-point {owner_class(i)}" d="{_mark(i % SHAPES, x, y)}"/>')
+        body.append(f'<path class="kl-point {owner_class(i)}" d="{mark_path(i % SHAPES, x, y)}"/>')
         ends[name] = (x, y, i)
-    for name, y in _apart({name: end[1] for name, end in ends.items()}, 15, TOP + 4, base).items():
+    for name, y in apart({name: end[1] for name, end in ends.items()}, 15, TOP + 4, base).items():
         x, end_y, i = ends[name]
         body.append(f'<path class="kl-leader" d="M{place(x + 5)} {place(end_y)}L{LEFT + inner_width + 8} {place(y)}"/>')
         body.append(

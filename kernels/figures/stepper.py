@@ -62,7 +62,7 @@ def stepper(
         raise ValueError(f"thread={thread}, but a block has {threads or 'no'} threads; they count from 0")
     if not 0 <= step < longest:
         raise ValueError(f"step={step}, but there are {longest} steps; they count from 0")
-    drawn = [trace._buffer_number(name) for name in buffers] if buffers is not None else None
+    drawn = [trace.buffer_number(name) for name in buffers] if buffers is not None else None
     packed = {number: [_packed(each) for each in found] for number, found in steps.items()}
 
     def draw(programs: int, most: int) -> str:

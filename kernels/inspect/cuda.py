@@ -55,9 +55,9 @@ def compile_cuda(
     if facts is None:
         facts = _compile(nvcc, sources, Path(source), arch, toolchain)
         store.write(key, facts)
-    chosen = [item for item in facts if kernel in (item.kernel, _plain(item.kernel))]
+    chosen = [item for item in facts if kernel in (item.kernel, own_name(item.kernel))]
     if len(chosen) != 1:
-        names = ", ".join(sorted(_plain(item.kernel) if not chosen else item.kernel for item in chosen or facts))
+        names = ", ".join(sorted(own_name(item.kernel) if not chosen else item.kernel for item in chosen or facts))
         raise ValueError(
             f"{source} has more than one {kernel}; choose among {names}."
             if chosen
@@ -103,7 +103,7 @@ def _compile(nvcc: Compiler, sources: Mapping[str, str], source: Path, arch: int
     ]
 
 
-def _plain(mangled: str) -> str:
+def own_name(mangled: str) -> str:
     """The function's own name in a mangled one: _Z16softmax_parallelPKf... holds its length, then the name."""
     match = re.match(r"_Z(\d+)", mangled)
     return mangled[match.end() : match.end() + int(match[1])] if match else mangled

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernels.inspect.cuda import FLAGS, _plain
+from kernels.inspect.cuda import FLAGS, own_name
 from kernels.inspect.facts import InspectionFailed, Resources, read_ptxas_log
 from kernels.sources import project_root
 from kernels.sources.processes import COMPILE_S, TooLong, answered
@@ -55,4 +55,4 @@ def with_register_limit(
             raise InspectionFailed(str(error)) from None
     if done.returncode != 0:
         raise InspectionFailed(f"nvcc {nvcc.version} could not compile {source} for sm_{arch}:\n{done.stderr}")
-    return {_plain(name): used for name, used in read_ptxas_log(done.stderr).items()}
+    return {own_name(name): used for name, used in read_ptxas_log(done.stderr).items()}

@@ -68,13 +68,13 @@ class Sources:
         for reference in references:
             place, _, name = reference.rpartition(":")
             if place.endswith(CUDA_SUFFIXES):
-                self._check_cuda(place, name)
+                self.check_cuda(place, name)
                 self._walk(
                     [(place, name), *([("cuda", f"launch_{name}")] if self._cuda_symbol(f"launch_{name}") else [])],
                     found,
                 )
             else:
-                self._check_python(place, name)
+                self.check_python(place, name)
                 self._walk([(place, name)], found)
         return dict(sorted(found.items()))
 
@@ -300,7 +300,7 @@ class Sources:
                 return parsed.symbols[name]
         return None
 
-    def _check_cuda(self, place: str, name: str) -> None:
+    def check_cuda(self, place: str, name: str) -> None:
         files = self.cuda_files()
         if place not in files:
             raise KeyError(f"There is no CUDA file {place!r}; the project has {', '.join(files) or 'none'}.")
@@ -308,7 +308,7 @@ class Sources:
             known = ", ".join(sorted(files[place].symbols))
             raise KeyError(f"{place} defines no {name!r}; it defines {known}.")
 
-    def _check_python(self, module: str, name: str) -> None:
+    def check_python(self, module: str, name: str) -> None:
         parsed = self._module(module)
         if parsed is None:
             raise KeyError(

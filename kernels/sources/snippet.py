@@ -49,7 +49,7 @@ def _found(reference: str, sources: Sources) -> Snippet:
         raise KeyError(f"{reference!r} names no symbol: write one behind the colon, or the file alone for all of it")
     if place.endswith(CUDA_SUFFIXES):
         for name in wanted:
-            sources._check_cuda(place, name)
+            sources.check_cuda(place, name)
         path = sources.root / place
         text = path.read_text(encoding="utf-8")
         symbols = parse_cuda(text).symbols
@@ -57,7 +57,7 @@ def _found(reference: str, sources: Sources) -> Snippet:
         language = "cuda"
     else:
         for name in wanted:
-            sources._check_python(place, name)
+            sources.check_python(place, name)
         path = sources.module_file(place)
         text = path.read_text(encoding="utf-8")
         spans = [span for name in wanted for span in _python_spans(place, text, name)]

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Grid = int | Sequence[int]
-_one_at_a_time = threading.RLock()  # libraries keep their state in globals
+one_at_a_time = threading.RLock()  # libraries keep their state in globals
 
 
 def trace_cuda(
@@ -120,7 +120,7 @@ def _read(source: str | Path, replace: Mapping[str, str] | None) -> tuple[str, s
     return text, shown, path
 
 
-def _load(
+def load_kernels(
     name: str, kernel: bool, source: str | Path, replace: Mapping[str, str] | None, traced: bool = True
 ) -> tuple[cuda_library.Library, Translation, int, Path]:
     text, shown, path = _read(source, replace)
@@ -155,8 +155,8 @@ def _trace(
         raise ValueError(f"max_events is {max_events!r}; it is a positive integer, the accesses to make room for")
     if not isinstance(max_seconds, (int, float)) or not 0 < max_seconds < float("inf"):
         raise ValueError(f"max_seconds is {max_seconds!r}; it is a positive number of CPU seconds")
-    with _one_at_a_time:
-        library, translation, number, path = _load(name, kernel, source, replace)
+    with one_at_a_time:
+        library, translation, number, path = load_kernels(name, kernel, source, replace)
         function: Function = translation.functions[number]
         signature = library.signature(number)
         table, buffers, kept = pack(name, function.parameters, signature, args)
@@ -166,7 +166,7 @@ def _trace(
         calls.kh_reset_launches(int(order == "backward"))
         calls.kh_lane_faults(ctypes.byref(ctypes.c_void_p()), 1)
         try:
-            regions = _regions(library, translation, buffers)
+            regions = regions_of(library, translation, buffers)
             if kernel:
                 grid, block = ((ctypes.c_uint * 3)(*numbers) for numbers in shape[:2])
                 getattr(calls, f"kh_kernel_{number}")(table, grid, block, ctypes.c_size_t(shape[2]))
@@ -186,7 +186,7 @@ def _trace(
             del kept
 
 
-def _regions(library: cuda_library.Library, translation: Translation, buffers: list) -> list:
+def regions_of(library: cuda_library.Library, translation: Translation, buffers: list) -> list:
     """Tells the library what memory kernels may touch, in the order of the numbers that events will carry."""
     from kernels.trace.cuda_memory import GUARD_BYTES
     from kernels.trace.cuda_result import Region

@@ -12,7 +12,7 @@ from kernels.trace.cuda_memory import DeviceBuffer
 from kernels.trace.cuda_records import Recorded, Rows
 from kernels.trace.cuda_translate import Function, Translation
 from kernels.trace.keys import differs, group_numbers
-from kernels.trace.model import _COLUMNS, WRITE, Buffer, Launch, Trace
+from kernels.trace.model import COLUMNS, WRITE, Buffer, Launch, Trace
 from kernels.trace.order import Order
 from kernels.trace.requests import Request
 
@@ -210,7 +210,7 @@ def assemble(
     columns["what"][delivered] = WRITE
     columns |= {name: rows.turns(name) for name in ("launch", "block", "thread", "interval")}
     columns |= {"active": np.ones(len(rows), bool), "sequence": rows.sequence}
-    columns = {name: columns[name].astype(dtype, copy=False) for name, dtype in _COLUMNS.items()}
+    columns = {name: columns[name].astype(dtype, copy=False) for name, dtype in COLUMNS.items()}
     steps = recorded.kinds(BARRIER, WARP_OP).steps(site_of)
     fences = recorded.kinds(FENCE).steps(site_of)
     copies = begins.steps(site_of)

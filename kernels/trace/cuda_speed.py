@@ -113,14 +113,14 @@ def _timed(call: Callable[[], object]) -> tuple[float, object]:
 
 
 def _begin(launcher: str, args: Sequence[object], source: str | Path, traced: bool, limit: int) -> tuple:
-    library, translation, number, path = cuda._load(launcher, False, source, None, traced)
+    library, translation, number, path = cuda.load_kernels(launcher, False, source, None, traced)
     function = translation.functions[number]
     table, buffers, kept = pack(launcher, function.parameters, library.signature(number), args)
     if not library.calls.kh_begin(limit, int(limit > 0), _MAX_SECONDS):
         raise MemoryError(f"there is no room for {limit} events")
     library.calls.kh_reset_launches(0)
     library.calls.kh_lane_faults(ctypes.byref(ctypes.c_void_p()), 1)
-    regions = cuda._regions(library, translation, buffers)
+    regions = cuda.regions_of(library, translation, buffers)
     run = getattr(library.calls, f"kh_host_{number}")
     run.restype = ctypes.c_longlong
     return library, lambda: run(table), (translation, function, regions, buffers, str(path), kept)
@@ -130,7 +130,7 @@ def _run(
     launcher: str, args: Sequence[object], source: str | Path, limit: int
 ) -> tuple[tuple[float, float, float], CudaTrace]:
     """Seconds until recorded, traced and judged, and the trace."""
-    with cuda._one_at_a_time:
+    with cuda.one_at_a_time:
         library, launch, (translation, function, regions, buffers, path, _) = _begin(
             launcher, args, source, True, limit
         )
@@ -146,7 +146,7 @@ def _run(
 
 def _untold(launcher: str, args: Sequence[object], source: str | Path, traced: bool) -> float:
     """Seconds of a launch that writes nothing down."""
-    with cuda._one_at_a_time:
+    with cuda.one_at_a_time:
         library, launch, _ = _begin(launcher, args, source, traced, 0)
         try:
             return _timed(launch)[0]

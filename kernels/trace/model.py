@@ -55,7 +55,7 @@ class Event:
     line: int
 
 
-_COLUMNS = {
+COLUMNS = {
     "launch": np.int32,
     "block": np.int32,
     "thread": np.int32,
@@ -115,9 +115,9 @@ class Trace:
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name; KeyError naming those there are."""
-        return self.buffers[self._buffer_number(name)]
+        return self.buffers[self.buffer_number(name)]
 
-    def _buffer_number(self, name: str) -> int:
+    def buffer_number(self, name: str) -> int:
         for number, buffer in enumerate(self.buffers):
             if buffer.name == name:
                 return number
@@ -140,7 +140,7 @@ class Trace:
         """The rows that match all that is given: `what` one of `KINDS`, `space` "global" or "shared"."""
         keep = np.ones(len(self), bool)
         if buffer is not None:
-            keep &= self.columns["buffer"] == self._buffer_number(buffer)
+            keep &= self.columns["buffer"] == self.buffer_number(buffer)
         if what is not None:
             keep &= self.columns["what"] == KINDS.index(what)
         if warp is not None:
@@ -340,8 +340,8 @@ class Recorder:
         if sequence is None:
             sequence = self._sequence
         given = locals()
-        arrays = np.broadcast_arrays(*(np.asarray(given[name]) for name in _COLUMNS))
-        self._parts.append({n: np.ravel(a).astype(t) for (n, t), a in zip(_COLUMNS.items(), arrays, strict=True)})
+        arrays = np.broadcast_arrays(*(np.asarray(given[name]) for name in COLUMNS))
+        self._parts.append({n: np.ravel(a).astype(t) for (n, t), a in zip(COLUMNS.items(), arrays, strict=True)})
         if np.size(sequence):
             self._sequence = max(self._sequence, int(np.max(sequence)) + 1)
 
@@ -354,7 +354,7 @@ class Recorder:
         """The trace of everything added so far."""
         columns = {
             name: np.concatenate([part[name] for part in self._parts] or [np.empty(0, kind)])
-            for name, kind in _COLUMNS.items()
+            for name, kind in COLUMNS.items()
         }
         return Trace(tuple(self.launches), tuple(self.buffers), tuple(self._sites), columns)
 

@@ -100,7 +100,7 @@ def trace_triton(launch: Callable[[], object], buffers: dict[str, Tensor]) -> Tr
             "environment variable TRITON_INTERPRET=1: Triton reads it when a kernel is defined."
         )
     _check(launch, buffers)
-    session = _Session(buffers)
+    session = Session(buffers)
     with session.hooked():
         launch()
     return session.trace()
@@ -155,7 +155,7 @@ class _Region:
         return max(1, self.buffer.extent * self.buffer.itemsize)
 
 
-class _Session:
+class Session:
     """One trace being taken."""
 
     def __init__(self, buffers: dict[str, Tensor]) -> None:

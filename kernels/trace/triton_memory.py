@@ -11,7 +11,7 @@ import numpy as np
 from kernels.trace.model import ATOMIC, READ, WRITE, Buffer
 
 if TYPE_CHECKING:
-    from kernels.trace.triton import _Session
+    from kernels.trace.triton import Session
 
 ORIGIN, SPACING = 1 << 60, 1 << 44  # above every real address; 16 TiB for each tensor
 NOWHERE = "(no buffer)"
@@ -20,7 +20,7 @@ NOWHERE = "(no buffer)"
 class Memory:
     """Stands in for the interpreter's compiled memory functions; everything else passes through."""
 
-    def __init__(self, real: Any, session: _Session, builder: Any) -> None:
+    def __init__(self, real: Any, session: Session, builder: Any) -> None:
         self._real, self._session, self._builder = real, session, builder
 
     def __getattr__(self, name: str) -> Any:

@@ -42,7 +42,7 @@ def run_cases(seed=1, replace=None):
     assert calls.kh_begin(0, 0, 120.0)
     calls.kh_reset_launches(0)
     try:
-        cuda._regions(library, translation, buffers)
+        cuda.regions_of(library, translation, buffers)
         run = getattr(calls, f"kh_host_{number}")
         run.restype = ctypes.c_longlong
         failures = run(table)

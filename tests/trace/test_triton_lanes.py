@@ -61,7 +61,7 @@ def test_every_access_of_every_thread_is_what_the_ptx_does(name, traces):
     trace, ptx = traces[name]
     assert trace.without_threads == ()
     values = [
-        SPACE * (trace._buffer_number(a) + 1) + trace.buffer(a).address if isinstance(a, str) else a
+        SPACE * (trace.buffer_number(a) + 1) + trace.buffer(a).address if isinstance(a, str) else a
         for a in CASES[name].arguments
     ]
     for block in range(trace.launches[0].blocks):
