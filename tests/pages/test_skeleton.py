@@ -9,7 +9,7 @@ from skeleton import ROOT, faults, read
 
 PAGES = sorted(
     path.relative_to(ROOT / "docs").as_posix()
-    for pattern in ("lessons/[0-9]*.md", "labs/*.md", "workshops/[ai][0-9]*.md", "essentials/[0-9]*.md")
+    for pattern in ("lessons/[0-9]*.md", "labs/[0-9]*.md", "workshops/[ai][0-9]*.md", "essentials/[0-9]*.md")
     for path in (ROOT / "docs").glob(pattern)
 )
 MODEL = "labs/1-vector-add.md"
