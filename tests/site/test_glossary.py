@@ -105,8 +105,9 @@ def test_every_entry_of_the_page_was_read_and_can_be_linked_to(site, entries):
 
 
 def test_pages_where_the_words_mean_other_things_are_left_alone(site):
-    assert 'class="kl-term"' in (site / "labs" / "1-vector-add" / "index.html").read_text(encoding="utf-8")
-    for page in ("authoring/how-a-page-works", "guides/setup", "."):
+    for page in ("labs/1-vector-add", "."):
+        assert 'class="kl-term"' in (site / page / "index.html").read_text(encoding="utf-8")
+    for page in ("authoring/how-a-page-works", "guides/setup"):
         assert 'class="kl-term"' not in (site / page / "index.html").read_text(encoding="utf-8")
 
 
