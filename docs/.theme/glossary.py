@@ -1,5 +1,7 @@
 """A hook of mkdocs.yml: the first use of a glossary's word on a page becomes a link to its entry.
 
+The glossary itself gets a list of all its words by the alphabet, before its first heading.
+
 `extra.glossary` names the page of the glossary, and the folders and pages that are left alone, where its words mean
 other things.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.lessons.glossary import Terms, read_entries
+from kernels.lessons.glossary import Terms, alphabet, read_entries
 
 _read: dict[str, tuple[int, Terms]] = {}  # kept between the rebuilds of a live preview
 
@@ -22,8 +24,10 @@ def on_page_content(html: str, *, page, config, files) -> str:
     settings = config.extra.get("glossary") or {}
     name = page.file.src_uri
     glossary = files.get_file_from_path(settings.get("page", ""))
-    if glossary is None or name == glossary.src_uri or name.startswith(tuple(settings.get("without", ()))):
+    if glossary is None or name.startswith(tuple(settings.get("without", ()))):
         return html
+    if name == glossary.src_uri:
+        return html.replace("<h2", f"{alphabet(read_entries(page.file.content_string))}\n<h2", 1)
     return _terms(glossary.abs_src_path).link(html, glossary.url_relative_to(page.file))
 
 

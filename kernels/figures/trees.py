@@ -50,7 +50,7 @@ def reduction_tree(levels: Sequence[Sequence[Node]], values: int, caption: str =
             boxes.append(_box(x, y, i in padding[k], last, hatch))
             words.append(text(x + BOX / 2, y + 16, short(value), "kl-t--strong" if last else "", "m"))
             if lost:
-                words.append(text(x + BOX / 2 - 5, y + TALL + 13, change(lost), "kl-t--bad kl-t--small", "e"))
+                words.append(text(x + BOX / 2 + 5, y + TALL + 13, change(lost), "kl-t--bad kl-t--small"))
             said.append(_said(i, columns[k], value, parents, columns[k - 1] if k else (), lost, i in padding[k]))
         described.append(f"{f'level {k}' if k else 'lanes'}: {', '.join(said)}")
     marks = [text(LEFT + WIDE * lane + BOX / 2, TOP - 10, lane, "kl-t--soft", "m") for lane in lanes]

@@ -87,6 +87,21 @@ def read_entries(markdown: str) -> list[Entry]:
     return entries
 
 
+def alphabet(entries: Iterable[Entry]) -> str:
+    """All words and their other names, by the alphabet and behind their letters, each a link to its entry."""
+    names = sorted({(name, entry.anchor) for entry in entries for name in (entry.word, *entry.also)}, key=_place)
+    letters = {}
+    for name, anchor in names:
+        letters.setdefault(_place((name, anchor))[0][0].upper(), []).append(f'<a href="#{anchor}">{escape(name)}</a>')
+    lines = (f"<b>{escape(letter)}</b> {' · '.join(links)}" for letter, links in letters.items())
+    return f'<nav class="kl-alphabet" aria-label="All words by the alphabet"><p>{"<br>".join(lines)}</p></nav>'
+
+
+def _place(name: tuple[str, str]) -> tuple[str, str]:
+    """Where a name stands in the alphabet: by its letters and digits."""
+    return "".join(filter(str.isalnum, name[0])).casefold() or name[0], name[1]
+
+
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.split(","))))
 

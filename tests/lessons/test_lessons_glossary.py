@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kernels.lessons.glossary import Terms, plural, read_entries
+from kernels.lessons.glossary import Terms, alphabet, plural, read_entries
 
 PAGE = """
 # Glossary
@@ -133,3 +133,14 @@ def _seconds(call) -> float:
     began = time.process_time()
     call()
     return time.process_time() - began
+
+
+def test_the_alphabet_lists_every_name_once_behind_its_letter_and_leads_to_its_entry(entries):
+    lines = alphabet(entries).split("<br>")
+    assert [re.search(r"<b>(.)</b>", line)[1] for line in lines] == ["B", "L", "M", "S"]
+    assert re.findall(r'href="#([\w-]+)">(.*?)</a>', lines[0]) == [
+        ("bank", "bank"),
+        ("bank-conflict", "bank conflict"),
+        ("block", "block"),
+    ]
+    assert '<a href="#sm">multiprocessor</a>' in lines[2] and '<a href="#sm">SM</a>' in lines[3]
