@@ -36,8 +36,10 @@ def main(n: int = 257, block: int = 256) -> None:
     """Add two vectors of n elements, `block` to a program, and print who wrote which."""
     interpreted = triton.knobs.runtime.interpret
     device = "cpu" if interpreted else "cuda"
-    where = "the CPU, in Triton's interpreter" if interpreted else torch.cuda.get_device_name()
-    print("runs on", where)
+    print(
+        "runs on",
+        "the CPU, in Triton's interpreter" if interpreted else torch.cuda.get_device_name(),
+    )
 
     generator = torch.Generator(device).manual_seed(0)
     x = torch.randn(n, generator=generator, device=device)
@@ -51,8 +53,7 @@ def main(n: int = 257, block: int = 256) -> None:
     print(f"{n} elements in blocks of {block}: {programs} programs")
     for program in range(programs):
         owned = (owner == program).nonzero().flatten().tolist()
-        first, last = owned[0], owned[-1]
-        which = f"element {first}" if first == last else f"elements {first} to {last}"
+        which = f"element {owned[0]}" if len(owned) == 1 else f"elements {owned[0]} to {owned[-1]}"
         print(f"  program {program} wrote {which}: {len(owned)} of its {block} offsets")
     print("right in every element:", torch.equal(out, x + y))
 
