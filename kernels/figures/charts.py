@@ -64,7 +64,7 @@ def bar_chart(
     """
     axis = Axis([value for _, value in bars if value is not None], log)
     grid = "".join(f"M{place(1000 * axis.at(tick))} 0v20" for tick in axis.ticks)
-    ticks = "".join(f"<span>{tick_text(tick)}</span>" for tick in axis.ticks)
+    ticks = "".join(f"<span>{words}</span>" for words in _ticks(axis))
     scale = f"{escape(unit)}, logarithmic" if log else escape(unit)
     lines = ['<table class="kl-bars">']
     if caption:
@@ -90,6 +90,12 @@ def bar_chart(
         lines.append('<tr><td colspan="3">nothing to show</td></tr>')
     lines += ["</tbody>", "</table>"]
     return scroll(caption or f"{heading}, {unit}", "\n".join(lines))
+
+
+def _ticks(axis: Axis) -> list[str]:
+    """The words of an axis's ticks: where one is below 1e-4, all below 1 have an exponent."""
+    small = any(0 < abs(tick) < 1e-4 for tick in axis.ticks)
+    return [f"{tick:.0e}" if small and 0 < abs(tick) < 1 else tick_text(tick, axis.base) for tick in axis.ticks]
 
 
 def tick_text(value: float, base: int = 10) -> str:
@@ -133,9 +139,11 @@ def line_chart(
     base = TOP + inner_height
     rules = "".join(f"M{LEFT} {place(y_of(tick))}h{inner_width}" for tick in y_axis.ticks)
     body = [f'<path class="kl-gridline" d="{rules}"/>', f'<path class="kl-axisline" d="M{LEFT} {base}h{inner_width}"/>']
-    ticks = [f'<text x="{place(x_of(t))}" y="{base + 17}">{tick_text(t, x_axis.base)}</text>' for t in x_axis.ticks]
+    named = zip(x_axis.ticks, _ticks(x_axis), strict=True)
+    ticks = [f'<text x="{place(x_of(t))}" y="{base + 17}">{words}</text>' for t, words in named]
     body.append(f'<g class="kl-t kl-t--soft kl-t--m">{"".join(ticks)}</g>')
-    ticks = [f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{tick_text(t)}</text>' for t in y_axis.ticks]
+    named = zip(y_axis.ticks, _ticks(y_axis), strict=True)
+    ticks = [f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{words}</text>' for t, words in named]
     body.append(f'<g class="kl-t kl-t--soft kl-t--e">{"".join(ticks)}</g>')
     x_words, y_words = (
         f"{words}{' (logarithmic)' if log else ''}" for words, log in ((x_label, log_x), (y_label, log_y))

@@ -356,6 +356,14 @@ def test_no_figure_shows_what_is_not_a_number(bad):
             draw()
 
 
+@pytest.mark.parametrize(
+    ("least", "ticks"), [(1e-6, ["1e-06", "1e-04", "1e-02", "1", "100"]), (1e-2, ["0.01", "0.1", "1", "10", "100"])]
+)
+def test_ticks_of_an_axis_have_one_notation(least, ticks):
+    html = figures.line_chart({"a": [(least, 1.0), (100, 2.0)]}, "n", "y", log_x=True)
+    assert re.findall(r'<text x="[\d.]+" y="[\d.]+">([^<]*)</text>', html)[: len(ticks)] == ticks
+
+
 def test_axes_have_round_ticks_that_enclose_the_values():
     assert Axis([3, 61.2], log=False).ticks == [0, 20, 40, 60, 80]
     assert Axis([12, 6100], log=True).ticks == [10, 100, 1000, 10000]
