@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kernels.lessons.engine import Report
-from kernels.lessons.model import NOT_RUN, Fault
+from kernels.lessons.model import NOT_RUN, REFUSED, Fault
 
 ADVICE = {
     "drift": "if today's output is right: lessons accept {page}",
@@ -62,8 +62,8 @@ def ran(report: Report, docs: str = "docs") -> Iterator[str]:
 
 
 def acceptable(report: Report) -> list[str]:
-    """Names of pages that show what is not accepted yet."""
-    shown = {"drift", "new", "edited"}
+    """Names of pages that show what is not accepted yet, and of those that cannot be accepted as they are."""
+    shown = {"drift", "new", "edited", *REFUSED}
     return [name for name, page in report.pages.items() if any(fault.kind in shown for fault in page.all_faults())]
 
 
