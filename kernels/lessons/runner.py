@@ -242,12 +242,21 @@ class _Watched:
 
     stop: Callable[[], None] | None = None
     """How to end the worker, once that is known."""
-    running: tuple[str, float] | None = None
-    """The item that runs, and until when it may."""
+    running: tuple[str, float, float] | None = None
+    """The item that runs, since when, and its limit in seconds."""
     late: str = ""
     """The item for which the guard has ended the worker."""
     interrupted: bool = False
     over: threading.Event = field(default_factory=threading.Event)
+
+
+def _crowd() -> float:
+    """How many want each core of this machine, from 1 to 8: so many times as long may a block take."""
+    try:
+        waiting = os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows tells nothing of the kind
+        return 1.0
+    return min(max(waiting / (os.cpu_count() or 1), 1.0), 8.0)
 
 
 def _guard(watched: _Watched, nobody_waits: Callable[[], bool]) -> None:
@@ -258,7 +267,7 @@ def _guard(watched: _Watched, nobody_waits: Callable[[], bool]) -> None:
             continue
         if nobody_waits():
             watched.interrupted = True
-        elif running is not None and time.monotonic() >= running[1]:
+        elif running is not None and time.monotonic() - running[1] >= running[2] * _crowd():
             watched.late = running[0]
         else:
             continue
@@ -289,7 +298,7 @@ def _follow(
                 watched.stop = partial(_kill_group, message["pid"])
             elif event == "start":
                 running = message["id"]
-                watched.running = running, time.monotonic() + job.limits[running]
+                watched.running = running, time.monotonic(), job.limits[running]
                 if progress:
                     progress(job, running)
             elif event == "end":
@@ -308,7 +317,10 @@ def _follow(
         return JobResult(interrupted=True)
     if watched.late:
         result.failed_at = watched.late
-        result.ended = f"passed its time limit of {job.limits[watched.late]:g} s and was stopped"
+        limit = job.limits[watched.late]
+        result.ended = (
+            f'passed its time limit of {limit:g} s and was stopped (timeout="{2 * limit:g}" would allow it twice that)'
+        )
     elif running or status != 0:
         result.failed_at, result.ended = running, _ending(status)
     return result

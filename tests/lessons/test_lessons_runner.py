@@ -116,8 +116,16 @@ def test_results_come_as_they_end(running, either):
 def test_a_time_limit_needs_no_select(running, either):
     began = time.monotonic()
     result = only(running, "import time\ntime.sleep(60)", limit_s=0.5)
-    assert result.failed_at == "a" and result.ended == "passed its time limit of 0.5 s and was stopped"
-    assert time.monotonic() - began < 30
+    assert result.failed_at == "a" and result.ended.startswith("passed its time limit of 0.5 s and was stopped")
+    assert 'timeout="1"' in result.ended and time.monotonic() - began < 30
+
+
+def test_on_a_crowded_machine_a_limit_waits_for_its_turn(running, monkeypatch):
+    cores = os.cpu_count()
+    monkeypatch.setattr(os, "getloadavg", lambda: (6 * cores, 0, 0))
+    assert printed(only(running, "import time\ntime.sleep(1.5)\nprint(1)", limit_s=0.5)) == "1\n"
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0, 0))
+    assert only(running, "import time\ntime.sleep(1.5)\nprint(1)", limit_s=0.5).failed_at == "a"
 
 
 def test_what_nobody_waits_for_is_stopped(running, either):
