@@ -68,6 +68,7 @@ def test_a_table_of_sentences_has_a_row_a_cell_on_a_phone(chromium, width):
     headings = "[...document.querySelectorAll('td')].map(e => getComputedStyle(e, '::before').content)"
     assert page.evaluate(headings)[:2] == (['"what it is: "', '"evidence: "'] if narrow else ["none"] * 2)
     assert page.locator("thead").is_visible() is not narrow
+    assert page.evaluate("document.querySelector('caption').offsetTop > document.querySelector('tbody').offsetTop")
     if narrow:
         assert page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.kl-scroll'))")
     page.close()
