@@ -5,6 +5,8 @@
   const MOST_BYTES = 20e6 // of all files together
   const element = window.klElement
   const short = n => n === null || n === undefined ? "—" : n >= 1000 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
+  // As shape_text of kernels/figures/html.py writes it.
+  const shapeText = shape => shape.map(size => shape.length === 1 || size >= 1e5 ? size.toLocaleString("en") : String(size)).join(" × ") || "scalar"
   const key = one => `${one.op} ${one.shape.join("×")} ${one.dtype}`
 
   // ---- the part of JSON Schema that the published schema uses ----
@@ -83,7 +85,7 @@
 
   function table(rows, theirs, gpu) {
     const head = ["operator", "shape", "dtype", `µs, ${theirs}`, `µs, ${gpu}`, "yours ÷ ours", "yours, of a copy", "ours, of a copy"]
-    const line = ({ record, our }) => [record.op, record.shape.join(" × "), record.dtype, short(record.median_us), short(our.us),
+    const line = ({ record, our }) => [record.op, shapeText(record.shape), record.dtype, short(record.median_us), short(our.us),
       `${short(record.median_us / our.us)}`, record.fraction_of_limit ? `${short(100 * record.fraction_of_limit)}%` : "—", our.share ? `${short(100 * our.share)}%` : "—"]
     const cell = (name, words, i) => element(name, { textContent: words, className: i > 2 ? "kl-num" : "" })
     return element("div", { className: "kl-scroll", tabIndex: 0, role: "region", "aria-label": "Your measurements beside ours" },

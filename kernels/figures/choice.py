@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kernels.figures.charts import line_chart
-from kernels.figures.html import MISSING, Markup, data_table, escape, number
-from kernels.figures.operators import shape_text
+from kernels.figures.html import MISSING, Markup, data_table, escape, number, shape_text
 from kernels.figures.results import origin_words
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernels.figures.charts import line_chart
-from kernels.figures.html import MISSING, Markup, data_table, escape, number, scroll
+from kernels.figures.html import MISSING, Markup, data_table, escape, number, scroll, shape_text
 
 if TYPE_CHECKING:
     from kernels.bench.compare import Row
@@ -21,10 +21,6 @@ def _code(text: str) -> str:
     """Text with `names` between backticks as code."""
     parts = text.split("`")
     return "".join(f"<code>{html.escape(p)}</code>" if i % 2 else html.escape(p) for i, p in enumerate(parts))
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    return " × ".join(f"{size}" for size in shape) or "scalar"
 
 
 def contract_table(contract: Contract) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kernels.figures.html import MISSING, Markup, data_table, escape, number
+from kernels.figures.html import MISSING, Markup, data_table, escape, number, shape_text
 
 if TYPE_CHECKING:
     from kernels.bench.results import Record
@@ -69,7 +69,7 @@ def result_table(records: Iterable[Record], caption: str = "") -> str:
     rows, sizes, ours = [], [], []
     for (gpu, op, shape, dtype), members in groups.items():
         members.sort(key=lambda r: (r.median_us is None, r.median_us or 0.0, r.implementation))
-        name = f"{op} {' × '.join(map(str, shape)) or 'scalar'}, {dtype}{f', {gpu}' if gpu else ''}"
+        name = f"{op} {shape_text(shape)}, {dtype}{f', {gpu}' if gpu else ''}"
         sizes.append((name, len(members)))
         for record in members:
             if record.ours:

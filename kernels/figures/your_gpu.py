@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kernels.figures.html import MISSING, data_table, figure, number
+from kernels.figures.html import MISSING, data_table, figure, number, shape_text
 
 if TYPE_CHECKING:
     from kernels.bench.results import Document
@@ -48,7 +48,7 @@ def your_gpu(documents: Iterable[Document], schema: dict[str, object], caption: 
     gpu, rows = gpus.pop(), []
     for (op, shape, dtype), one in sorted(best.items()):
         share = MISSING if one["share"] is None else f"{number(100 * one['share'])}%"
-        rows.append((op, " × ".join(map(str, shape)), dtype, one["us"], one["gb"], share))
+        rows.append((op, shape_text(shape), dtype, one["us"], one["gb"], share))
     headers = ("operator", "shape", "dtype", "median µs", "GB/s", "of the copy limit")
     table = data_table(
         headers, rows, caption or f"Ours, on {gpu}: what each operator launches by itself", numeric=range(3, 6)

@@ -11,7 +11,7 @@ import pytest
 
 from kernels import figures
 from kernels.figures.charts import Axis
-from kernels.figures.html import number, unique_id
+from kernels.figures.html import number, shape_text, unique_id
 from kernels.figures.ownership import MASKED, NOBODY, runs
 from kernels.trace import Buffer, Launch, Recorder
 from kernels.trace.model import READ, WRITE
@@ -354,6 +354,20 @@ def test_no_figure_shows_what_is_not_a_number(bad):
     ):
         with pytest.raises(ValueError, match=r"finite|a figure was given"):
             draw()
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((268435456,), "268,435,456"),
+        ((4096,), "4,096"),
+        ((4096, 1024), "4096 × 1024"),
+        ((32, 1 << 20), "32 × 1,048,576"),
+        ((), "scalar"),
+    ],
+)
+def test_a_shape_is_written_for_readers(shape, words):
+    assert shape_text(shape) == words
 
 
 @pytest.mark.parametrize(
