@@ -292,6 +292,6 @@ def test_a_torch_that_cannot_be_imported_is_a_sentence(monkeypatch, page):
     def broken(*_, **__):
         raise ImportError("libtorch.so is missing", name="torch")
 
-    monkeypatch.setattr(tracing, "_trace_triton", broken)
+    monkeypatch.setattr("kernels.lessons.tracing.run._trace_triton", broken)
     done = lessons("add", "--output", str(page))
     assert done.exit_code == 3 and "torch is installed, and cannot be imported: libtorch.so is missing" in done.output
