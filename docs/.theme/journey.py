@@ -1,7 +1,7 @@
 """A hook of mkdocs.yml: where a page stands on its path, how long it takes to read, and what comes after it.
 
 The template (`main.html`) gets `journey`: the paths that the page lies in, the outermost first, its place among the
-pages of the nearest where its title has no number of its own, minutes of reading where the page states no time, and the
+pages of the nearest where its title has no number of its own and it does not list them, minutes of reading where the page states no time, and the
 next page with its description. That is the next of the navigation, or the page that the front matter names under
 `next`; a page of reference, and one with `next: none`, is looked up and left.
 """
@@ -68,7 +68,7 @@ def on_page_context(context, *, page, config, nav):
     context["journey"] = {
         "above": [(each.title, (_pages(each) or [None])[0]) for each in reversed(page.ancestors)],
         "path": section,
-        "place": beside.index(page) + 1 if page in beside and not numbered else 0,
+        "place": beside.index(page) + 1 if page in beside and not numbered and not page.meta.get("lists") else 0,
         "of": len(beside),
         "minutes": 0 if timed else reading_minutes(markdown),
         "after": after,

@@ -82,8 +82,9 @@ def test_one_number_and_one_time():
         "**Time** 40 minutes. **Prerequisite** none.",
     )
     nav = SimpleNamespace(pages=[named, numbered])
-    told = [told_of(each, nav) for each in nav.pages]
-    assert [(each["place"], each["minutes"]) for each in told] == [(1, 1), (0, 0)]
+    first = page("index.md", lessons, lists=True)
+    told = [told_of(each, nav) for each in (*nav.pages, first)]
+    assert [(each["place"], each["minutes"]) for each in told] == [(1, 1), (0, 0), (0, 1)]
 
 
 def tangled(order: list[str], texts: dict[str, str]) -> list[str]:
