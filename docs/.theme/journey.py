@@ -1,9 +1,9 @@
 """A hook of mkdocs.yml: where a page stands on its path, how long it takes to read, and what comes after it.
 
 The template (`main.html`) gets `journey`: the paths that the page lies in, the outermost first, its place among the
-pages of the nearest where its title has no number of its own and it does not list them, minutes of reading where the page states no time, and the
-next page with its description. That is the next of the navigation, or the page that the front matter names under
-`next`; a page of reference, and one with `next: none`, is looked up and left.
+pages of the nearest (none where its title has a number of its own, or it lists them), minutes of reading where the page
+states no time, and the next page with its description. That is the next of the navigation, or the page that the front
+matter names under `next`; a page of reference, and one with `next: none`, is looked up and left.
 """
 
 from __future__ import annotations
