@@ -63,7 +63,8 @@ def on_page_context(context, *, page, config, nav):
     beside = _pages(section)
     after = _following(page, nav)
     markdown = page.markdown or ""
-    timed = _TIMED.search(markdown) or page.file.src_uri.startswith(_LOOKED_UP)
+    looked_up = page.file.src_uri.startswith(_LOOKED_UP) or page.meta.get("next") == "none"
+    timed = looked_up or _TIMED.search(markdown)
     numbered = _NUMBERED.match(page.title or "")
     context["journey"] = {
         "above": [(each.title, (_pages(each) or [None])[0]) for each in reversed(page.ancestors)],

@@ -29,14 +29,16 @@ _MISSING = re.compile(
     r"|\buntil it is measured\b|\bno (record|result)\b[^.]*\byet\b",
     re.IGNORECASE,
 )
+_FEW = 400  # characters of one or two sentences; what is longer says more than that something is missing
 _DRAWN = ("<table", "<svg", "<figure")
 
 
 def evidence_of(block: Block, text: str) -> str:
     """The badge of a block; `missing` where a measurement is only spoken of: its output is a sentence that says so."""
-    if block.evidence != "measure" or any(mark in text for mark in _DRAWN):
+    said = _TAG.sub("", text).strip()
+    if block.evidence != "measure" or len(said) > _FEW or any(mark in text for mark in _DRAWN):
         return block.evidence
-    return "missing" if _MISSING.search(_TAG.sub("", text).strip()) else "measure"
+    return "missing" if _MISSING.search(said) else "measure"
 
 
 def _printed(block: Block, outcome: Outcome) -> str:

@@ -220,10 +220,8 @@ def _own(repository: Repository, path: str) -> Path | None:
 def _told(made: Made, contents: Contents, lines: dict[str, str], own: Path | None) -> str:
     said = [f"made the branch {made.branch}, at {made.commit[:9]}, in {_shown(made.folder)}"]
     if made.uncommitted:
-        files = f"{made.uncommitted} file{'s' * (made.uncommitted != 1)}"
-        said.append(
-            f"{files} with uncommitted changes stay as they are; the branch begins at the last commit, without them"
-        )
+        files = "1 file stays" if made.uncommitted == 1 else f"{made.uncommitted} files stay"
+        said.append(f"{files} as changed and not committed; the branch begins at the last commit, without the changes")
     if own is not None:
         there = made.folder / contents.edit
         said.append(

@@ -238,6 +238,8 @@ def test_a_run_that_is_interrupted_leaves_no_temporary_file(project: Path, numbe
         cwd=project,
         env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHON": str(tools / "python"), "TMPDIR": str(temporary)},
         stdout=subprocess.DEVNULL,
+        # Below nohup it is ignored, and bash leaves what was ignored when it began.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     until = time.monotonic() + 20
     while not began.exists() and time.monotonic() < until:

@@ -21,17 +21,20 @@ def in_a_terminal(background: bool) -> str:
     if child == 0:  # leads the session of its terminal
         worker = os.fork()
         if worker == 0:
-            os.setpgid(0, 0)
-            if not background:
-                signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-                os.tcsetpgrp(0, os.getpgrp())
-                signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-            from kernels.lessons.keys import heard
+            try:
+                os.setpgid(0, 0)
+                if not background:
+                    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+                    os.tcsetpgrp(0, os.getpgrp())
+                    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+                from kernels.lessons.keys import heard
 
-            sys.stdin = os.fdopen(0)
-            with heard(lambda key: None) as keys:
-                os.write(told, f"keys: {keys}".encode())
-            os._exit(0)
+                sys.stdin = os.fdopen(0)
+                with heard(lambda key: None) as keys:
+                    said = f"keys: {keys}"
+                os.write(told, said.encode())
+            finally:
+                os._exit(0)  # whatever happens: this is a copy of the process that runs the tests
         _, status = os.waitpid(worker, os.WUNTRACED)
         if os.WIFSTOPPED(status):
             os.kill(worker, signal.SIGKILL)

@@ -183,7 +183,7 @@ def test_a_dirty_tree_stays_as_it_is_and_the_branch_begins_at_the_commit(reposit
     before = state(root)
     for name in ("add_two", "labs/page#first"):
         done = repository.lessons("scratch", name)
-        assert done.status == 0 and "4 files with uncommitted changes stay as they are" in done.text, done.text
+        assert done.status == 0 and "4 files stay as changed and not committed" in done.text, done.text
         assert ("your lessons_src/exercises/add_two.py is among them" in done.text) == (name == "add_two")
         if name == "add_two":
             copy = re.search(r"^  (cp .+)$", done.text, re.MULTILINE)[1]
