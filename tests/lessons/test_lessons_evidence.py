@@ -21,7 +21,8 @@ MEASURED = (
     "not to be trusted to the microsecond, the spread is above a quarter: torch eager, torch eager, autograd",
     "<table><tr><td>9.05</td></tr></table><p>One row was not measured yet.</p>",
     "73 of 90 cases; calls until even:",
-    "Not measured yet on this GPU: this report.\nThe tool's report from another run on an H200:\n" + "0x10 in add.cu\n" * 40,
+    "Not measured yet on this GPU: this report.\nThe tool's report from another run on an H200:\n"
+    + "0x10 in add.cu\n" * 40,
 )
 
 
