@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernels.bench import results
+from kernels.figures.html import shape_text
 
 registry = pytest.importorskip("kernels.ops.registry")
 
@@ -33,7 +34,7 @@ def test_a_section_states_the_contract_and_what_is_launched(sections):
             assert f"<strong>{label}</strong>" in html, f"{name} lacks {label}"
         assert "What is launched" in html
         for case in registry.get(name).benches:
-            assert " × ".join(map(str, case.shape)) in html
+            assert shape_text(case.shape) in html
 
 
 def test_an_operator_without_a_record_says_so(sections):

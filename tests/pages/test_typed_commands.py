@@ -46,6 +46,8 @@ def test_python_that_is_shown_on_a_page_is_run_or_included():
         ("lessons scratch labs/1-vector-add#none", "no block"),
         ("kernel-bench --op ad", "no operator 'ad'"),
         ("kernel-bench --blok-size 128", "No such option"),
+        ("mike deplo 1.2", "no command 'deplo'"),
+        ("mike deploy --updat-aliases 1.2", "--updat-aliases is no option"),
         ("make sight", "no target 'sight'"),
         ("make site TROCH=cpu", "no variable TROCH"),
         ("python lessons_src/examples/none.py", "no file"),

@@ -85,6 +85,15 @@ def fault(command: str, loose: bool = False) -> str:
     return ""
 
 
+def _of_mike(given: list[str]) -> str:
+    command = [str(Path(sys.executable).with_name("mike")), *given[:1], "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if not given or done.returncode:
+        return f"mike has no command {' '.join(given[:1])!r}"
+    options = [each.partition("=")[0] for each in given if each.startswith("-")]
+    return next((f"{each} is no option of mike {given[0]}" for each in options if each not in done.stdout), "")
+
+
 def _fault(words: list[str], loose: bool) -> str:
     program, given = words[0], words[1:]
     name = Path(program).name
@@ -98,6 +107,8 @@ def _fault(words: list[str], loose: bool) -> str:
         return _of_make(given, name)
     if name in ("python", "python3"):
         return _of_python(given, loose)
+    if name == "mike":
+        return _of_mike(given)
     if name == "pytest":
         return next((f"there is no {each}" for each in given if not each.startswith("-") and not _exists(each)), "")
     if name in ("cuda_portfolio", "cuda_portfolio.exe"):
