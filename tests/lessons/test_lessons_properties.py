@@ -156,7 +156,7 @@ def test_annotation_keeps_every_line_and_can_be_taken_back(body_lines):
         ("at C:\\work\\site\\docs\\page.md:3", "C:\\work\\site", "at docs/page.md:3"),
         ("in C:\\work\\site, beside C:\\work\\site-2\\x", "C:\\work\\site\\", "in ., beside C:\\work\\site-2\\x"),
         ("C:\\work\\site/docs/page.md and a\\b", "C:\\work\\site", "docs/page.md and a\\b"),
-        ("'/work/site\\n'", "/work/site", "'.\\n'"),  # an escape behind the root is no folder
+        ("'/home/site\\n'", "/home/site", "'.\\n'"),  # an escape behind the root is no folder
     ],
 )
 def test_paths_of_windows_are_told_as_elsewhere(printed, root, shown):
