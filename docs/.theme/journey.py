@@ -44,10 +44,14 @@ def prerequisites(name: str, markdown: str) -> list[str] | None:
     return [posixpath.normpath(posixpath.join(posixpath.dirname(name), link)) for link in links]
 
 
+def _is_looked_up(page) -> bool:
+    return page.meta.get("next") == "none" or page.file.src_uri.startswith(_LOOKED_UP)
+
+
 def _following(page, nav):
     """The page to go on with; None where the reader came to look something up."""
     wanted = page.meta.get("next")
-    if wanted == "none" or page.file.src_uri.startswith(_LOOKED_UP):
+    if _is_looked_up(page):
         return None
     if not wanted:
         return page.next_page
@@ -63,8 +67,7 @@ def on_page_context(context, *, page, config, nav):
     beside = _pages(section)
     after = _following(page, nav)
     markdown = page.markdown or ""
-    looked_up = page.file.src_uri.startswith(_LOOKED_UP) or page.meta.get("next") == "none"
-    timed = looked_up or _TIMED.search(markdown)
+    timed = _is_looked_up(page) or _TIMED.search(markdown)
     numbered = _NUMBERED.match(page.title or "")
     context["journey"] = {
         "above": [(each.title, (_pages(each) or [None])[0]) for each in reversed(page.ancestors)],
