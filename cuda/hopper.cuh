@@ -72,6 +72,7 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity)
 // as zero. With Swizzle::on, `box_columns` is 64: the eight 16-byte pieces of a row change places, piece p of row r lies
 // where p ^ (r % 8) would, so that a column of pieces has eight different bank groups.
 enum class Swizzle { off, on };
+constexpr CUtensorMapL2promotion kL2Promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;  // fetched to the L2 cache at once
 
 inline cudaError_t encode_boxes(TensorMap* map, const __nv_bfloat16* data, int64_t rows, int64_t columns, int64_t stride,
                                 int box_rows, int box_columns, Swizzle swizzle) {
@@ -94,7 +95,7 @@ inline cudaError_t encode_boxes(TensorMap* map, const __nv_bfloat16* data, int64
         encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<__nv_bfloat16*>(data), extents, strides, box, steps,
                CU_TENSOR_MAP_INTERLEAVE_NONE,
                swizzle == Swizzle::on ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+               kL2Promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
@@ -228,6 +229,11 @@ __device__ __forceinline__ void wgmma_64x256x16(float (&sums)[128], uint64_t a, 
         : "l"(a), "l"(b));
 #undef SUMS_32
 #undef SUMS_8
+}
+
+// All 128 threads of a warpgroup have come this far. `number` is 1 to 15, one for each warpgroup: 0 is __syncthreads().
+__device__ __forceinline__ void warpgroup_sync(int number) {
+    asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
 }
 
 // A warpgroup lends registers to the others, or takes them up: all of its threads call this.

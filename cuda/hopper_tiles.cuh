@@ -26,6 +26,8 @@ constexpr int kHopperWarps = 8;  // that multiply, in two warpgroups
 constexpr int kHopperSums = kHopperN / 2;
 constexpr int kHopperBand = 16;  // tiles of c, from top to bottom, that are worked on side by side
 
+constexpr bool kHopperSendsBoxes = true;  // sums leave through the copy unit where c allows it
+
 struct HopperPlace {
     int m, n;  // the first element of a tile of c
 };
@@ -135,6 +137,46 @@ __device__ __forceinline__ void hopper_store(const float (&sums)[kHopperSums], _
     }
 }
 
+// A warpgroup hands its 64 x 256 sums to the copy unit, in boxes of 64 rows and 64 columns: whole lines of 128 bytes go to
+// memory, and what lies outside c is dropped. `boxes` has room for kBuffers of them, and takes them in turns.
+constexpr int kOutBytes = 64 * kHopperRow;
+
+template <int kBuffers>
+__device__ __forceinline__ void hopper_store_boxes(const float (&sums)[kHopperSums], const TensorMap& c,
+                                                   HopperPlace place, int warpgroup, unsigned char* boxes) {
+    const int lane = threadIdx.x % 32;
+    const int first_row = threadIdx.x % 128 / 32 * 16;
+    // Of the four matrices that a lane helps to store, l / 8 is its own: below is rows 8 to 15, right the next 8 columns.
+    const int row = first_row + lane / 8 % 2 * 8 + lane % 8;
+    const int right = lane / 16;
+#pragma unroll
+    for (int box = 0; box < kHopperBoxes; ++box) {
+        unsigned char* out = boxes + box % kBuffers * kOutBytes;
+        if (box == 0 || kBuffers < kHopperBoxes) {
+            if (threadIdx.x % 128 == 0) {
+                store_wait<kBuffers < kHopperBoxes ? kBuffers - 1 : 0>();  // nothing reads this buffer any more
+            }
+            warpgroup_sync(1 + warpgroup);
+        }
+#pragma unroll
+        for (int piece = 0; piece < 8; piece += 2) {  // 16 columns
+            uint32_t pairs[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const float* two = &sums[box * 32 + (piece + i / 2) * 4 + i % 2 * 2];
+                const __nv_bfloat162 pair = __floats2bfloat162_rn(two[0], two[1]);
+                pairs[i] = *reinterpret_cast<const uint32_t*>(&pair);
+            }
+            store_matrices(out + row * kHopperRow + ((piece + right) ^ (row % 8)) * 16, pairs);
+        }
+        shared_written();
+        warpgroup_sync(1 + warpgroup);
+        if (threadIdx.x % 128 == 0) {
+            store_box(c, out, place.m + warpgroup * 64, place.n + box * kHopperBox);
+        }
+    }
+}
+
 // `full` of a stage: one arrival, of the thread that fetches, and the stage's bytes. `empty`: one arrival of each warp
 // that multiplies, in each block of the cluster.
 template <int kCluster>
@@ -158,9 +200,9 @@ constexpr int kHopperCluster = 2;  // blocks, one below the other, that share ti
 
 // One tile a block; thread 0 fetches ahead.
 template <int kCluster>
-__device__ __forceinline__ void hopper_one_tile(const TensorMap& a, const TensorMap& b, __nv_bfloat16* c, int64_t M,
-                                                int64_t N, int64_t K, int64_t c_stride, int tiles_m, int tiles_n,
-                                                bool pairs) {
+__device__ __forceinline__ void hopper_one_tile(const TensorMap& a, const TensorMap& b, const TensorMap& c_map,
+                                                __nv_bfloat16* c, int64_t M, int64_t N, int64_t K, int64_t c_stride,
+                                                int tiles_m, int tiles_n, bool boxes, bool pairs) {
     uint64_t* full = reinterpret_cast<uint64_t*>(hopper_shared + kHopperBarriers);
     uint64_t* empty = full + kHopperStages;
     const HopperPlace place = hopper_place(static_cast<int>(blockIdx.x), tiles_m, tiles_n);
@@ -194,7 +236,16 @@ __device__ __forceinline__ void hopper_one_tile(const TensorMap& a, const Tensor
         stage.advance();
     }
     wgmma_wait<0>();
-    hopper_store(sums, c, place, warpgroup, M, N, c_stride, pairs);
+    if (boxes) {
+        __syncthreads();  // no stage is read or written any more: their memory may hold sums
+        hopper_store_boxes<kHopperBoxes>(sums, c_map, place, warpgroup,
+                                         hopper_shared + warpgroup * kHopperBoxes * kOutBytes);
+        if (threadIdx.x % 128 == 0) {
+            store_wait<0>();  // shared memory is there until the last box has been read
+        }
+    } else {
+        hopper_store(sums, c, place, warpgroup, M, N, c_stride, pairs);
+    }
     if (kCluster > 1) {
         cluster_sync();  // the other block may still arrive at barriers of this one
     }
@@ -205,13 +256,16 @@ __device__ __forceinline__ void hopper_one_tile(const TensorMap& a, const Tensor
 // Launches
 // ---------------------------------------------------------------------------------------------
 
-using HopperKernel = void (*)(TensorMap, TensorMap, __nv_bfloat16*, int64_t, int64_t, int64_t, int64_t, int, int, bool);
+using HopperKernel = void (*)(TensorMap, TensorMap, TensorMap, __nv_bfloat16*, int64_t, int64_t, int64_t, int64_t, int,
+                              int, bool, bool);
 
 // A product cut into tiles, ready to be launched. `tiles` = 0: there is nothing to do, or it is done.
 struct HopperProduct {
-    TensorMap a, b;
+    TensorMap a, b, c;
     int tiles_m, tiles_n;
     int64_t tiles;
+    bool boxes;  // c may be written by the copy unit: its rows begin at multiples of 16 bytes
+    bool pairs;  // or else two numbers at a time
 };
 
 inline cudaError_t hopper_product(HopperProduct* product, int cluster, const __nv_bfloat16* a, const __nv_bfloat16* b,
@@ -233,10 +287,18 @@ inline cudaError_t hopper_product(HopperProduct* product, int cluster, const __n
     if (K == 0) {
         return clear_rows(c, M, N, c_stride, stream);
     }
-    const cudaError_t status =
-        encode_boxes(&product->a, a, M, K, map_stride(a_stride, K), kHopperM, kHopperBox, Swizzle::on);
+    cudaError_t status = encode_boxes(&product->a, a, M, K, map_stride(a_stride, K), kHopperM, kHopperBox, Swizzle::on);
     if (status != cudaSuccess) {
         return status;
+    }
+    product->boxes = kHopperSendsBoxes && reinterpret_cast<uintptr_t>(c) % 16 == 0 && c_stride % 8 == 0;
+    product->pairs = rows_in_pieces(c, N, c_stride, sizeof(*c), 4);
+    product->c = product->a;  // any map, where none is used
+    if (product->boxes) {
+        status = encode_boxes(&product->c, c, M, N, map_stride(c_stride, N), 64, kHopperBox, Swizzle::on);
+        if (status != cudaSuccess) {
+            return status;
+        }
     }
     product->tiles_m = static_cast<int>(tiles_m);
     product->tiles_n = static_cast<int>(tiles_n);
@@ -254,7 +316,7 @@ inline cudaError_t run_hopper(HopperKernel kernel, int cluster, const __nv_bfloa
     if (status != cudaSuccess || product.tiles == 0) {
         return status;
     }
-    const bool pairs = rows_in_pieces(c, N, c_stride, sizeof(*c), 4);
     return launch_clusters(kernel, static_cast<unsigned>(product.tiles), kHopperThreads, kHopperBytes, cluster, stream,
-                           product.a, product.b, c, M, N, K, c_stride, product.tiles_m, product.tiles_n, pairs);
+                           product.a, product.b, product.c, c, M, N, K, c_stride, product.tiles_m, product.tiles_n,
+                           product.boxes, product.pairs);
 }

@@ -240,21 +240,68 @@ extern "C" cudaError_t launch_matmul_register_tiled(const float* a, const float*
 
 // Changed: the hardware copies the next tiles from global to shared memory while this one is multiplied; no register
 // holds them on the way, and the wait for memory is over before it matters. There is one barrier a tile instead of two.
+// The factors of the next k are fetched from shared memory while these are multiplied, over the end of a tile as well.
 //
 // A copy of 4 bytes may go anywhere, so a is transposed on its way in, as before; b comes 16 bytes at a time where its rows
 // allow that. A thread owns 8 rows and kAsyncPerThread columns.
-constexpr int kAsyncPerThread = 8;
+constexpr int kAsyncPerThread = 16;
 constexpr int kAsyncN = 16 * kAsyncPerThread;  // columns of a block: two warps of eight lanes
 constexpr int kAsyncQuads = kAsyncPerThread / 4;
 constexpr int kAsyncK = 16;
 constexpr int kAsyncStages = 2;
-constexpr int kAsyncBlocks = 2;  // on one multiprocessor, which leaves 128 registers to a thread
+constexpr int kAsyncBlocks = 1;  // on one multiprocessor, which leaves 255 registers to a thread
 constexpr int kAsyncPitch = kSgemmM + 4;
+constexpr int kAsyncStageA = kAsyncK * kAsyncPitch;  // floats
+constexpr int kAsyncStageB = kAsyncK * kAsyncN;
+constexpr int kAsyncBytes = kAsyncStages * (kAsyncStageA + kAsyncStageB) * static_cast<int>(sizeof(float));
 
 // Brings `kPiece` floats to shared memory; zeros instead where they lie past an edge, from where nothing is read.
 template <int kPiece>
 __device__ __forceinline__ void copy_or_zero(float* to, const float* from, bool there) {
+#ifdef KERNELS_HOST_BUILD
     __pipeline_memcpy_async(to, from, kPiece * sizeof(float), there ? 0 : kPiece * sizeof(float));
+#else
+    // The instruction can take "do not read" as a predicate. CUDA's function takes a count of zeros, for which the
+    // compiler makes two instructions.
+    const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    if (kPiece == 4) {
+        __asm volatile("{\n.reg .pred away;\nsetp.eq.u32 away, %2, 0;\n"
+                     "cp.async.cg.shared.global [%0], [%1], 16, away;\n}" ::"r"(shared), "l"(from),
+                     "r"(static_cast<unsigned>(there))
+                     : "memory");
+    } else {
+        __asm volatile("{\n.reg .pred away;\nsetp.eq.u32 away, %2, 0;\n"
+                     "cp.async.ca.shared.global [%0], [%1], 4, away;\n}" ::"r"(shared), "l"(from),
+                     "r"(static_cast<unsigned>(there))
+                     : "memory");
+    }
+#endif
+}
+
+// What a thread multiplies for one k.
+struct AsyncFactors {
+    float of_a[kPerThread];
+    float of_b[kAsyncPerThread];
+};
+
+// `a_line` and `b_line` hold one k; they begin at the thread's first row and column.
+__device__ __forceinline__ void async_load(AsyncFactors& factors, const float* a_line, const float* b_line) {
+#pragma unroll
+    for (int half = 0; half < kPerThread / 4; ++half) {
+        const float4 four = *reinterpret_cast<const float4*>(a_line + half * 16);
+        factors.of_a[half * 4] = four.x;
+        factors.of_a[half * 4 + 1] = four.y;
+        factors.of_a[half * 4 + 2] = four.z;
+        factors.of_a[half * 4 + 3] = four.w;
+    }
+#pragma unroll
+    for (int quad = 0; quad < kAsyncQuads; ++quad) {
+        const float4 four = *reinterpret_cast<const float4*>(b_line + quad * 32);
+        factors.of_b[quad * 4] = four.x;
+        factors.of_b[quad * 4 + 1] = four.y;
+        factors.of_b[quad * 4 + 2] = four.z;
+        factors.of_b[quad * 4 + 3] = four.w;
+    }
 }
 
 // kPiece is 4 where every row of b and c begins at a multiple of 16 bytes and has whole pieces, and 1 elsewhere.
@@ -262,8 +309,9 @@ template <int kPiece>
 __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
     matmul_async_copy(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int64_t M,
                       int64_t N, int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride) {
-    __shared__ __align__(16) float a_tile[kAsyncStages][kAsyncK][kAsyncPitch];
-    __shared__ __align__(16) float b_tile[kAsyncStages][kAsyncK][kAsyncN];
+    extern __shared__ __align__(16) float async_tiles[];
+    float* a_tiles = async_tiles;
+    float* b_tiles = async_tiles + kAsyncStages * kAsyncStageA;
 
     // From here on a, b and c are the block's own parts; what is left of the matrices there is counted in 32 bits.
     const int64_t first_m = static_cast<int64_t>(blockIdx.y) * kSgemmM;
@@ -287,20 +335,24 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
     const float* b_next = b + b_row * b_stride + b_column;
     const auto copy_tiles = [&](int stage, int64_t left) {  // `left`: how many k are not copied yet
         const int ks = static_cast<int>(left < kAsyncK ? left : kAsyncK);  // none, if all are copied
+        float* a_to = a_tiles + stage * kAsyncStageA + a_column * kAsyncPitch + a_row;
+        float* b_to = b_tiles + stage * kAsyncStageB + b_row * kAsyncN + b_column;
         const float* from_a = a_next;
 #pragma unroll
         for (int i = 0; i < kSgemmM; i += kStepA) {
 #pragma unroll
-            for (int k = a_column; k < kAsyncK; k += kSector) {
-                const bool there = a_row + i < rows && k < ks;
-                copy_or_zero<1>(&a_tile[stage][k][a_row + i], there ? from_a + (k - a_column) : a, there);
+            for (int k = 0; k < kAsyncK; k += kSector) {
+                const bool there = a_row + i < rows && a_column + k < ks;
+                copy_or_zero<1>(a_to + k * kAsyncPitch + i, from_a + k, there);
             }
             from_a += kStepA * a_stride;
         }
+        const float* from_b = b_next;
 #pragma unroll
         for (int i = 0; i < kAsyncK; i += kStepB) {
             const bool there = b_row + i < ks && b_column < columns;
-            copy_or_zero<kPiece>(&b_tile[stage][b_row + i][b_column], there ? b_next + i * b_stride : b, there);
+            copy_or_zero<kPiece>(b_to + i * kAsyncN, from_b, there);
+            from_b += kStepB * b_stride;
         }
         __pipeline_commit();
         a_next += kAsyncK;
@@ -315,51 +367,61 @@ __global__ void __launch_bounds__(kSgemmThreads, kAsyncBlocks)
     const int first_row = place.row + place.lane_m * 4;
     const int first_column = place.column * kAsyncPerThread / 8 + place.lane_n * 4;
     float sums[kPerThread][kAsyncPerThread] = {};
+    AsyncFactors factors[2];
+    const auto load = [&](int stage, int k) {
+        async_load(factors[k % 2], a_tiles + stage * kAsyncStageA + k * kAsyncPitch + first_row,
+                   b_tiles + stage * kAsyncStageB + k * kAsyncN + first_column);
+    };
+    __pipeline_wait_prior(kAsyncStages - 2);  // this thread's copies of the first tile are there
+    __syncthreads();                          // and everybody's
+    load(0, 0);
     int stage = 0;
     for (int64_t left = K; left > 0; left -= kAsyncK) {
-        __pipeline_wait_prior(kAsyncStages - 2);  // this thread's copies of the tile are there
-        __syncthreads();                          // and everybody's; and everyone is done with the tile before it
-
-        copy_tiles((stage + kAsyncStages - 1) % kAsyncStages, left - (kAsyncStages - 1) * kAsyncK);
+        const int next = stage + 1 == kAsyncStages ? 0 : stage + 1;
+        copy_tiles(stage == 0 ? kAsyncStages - 1 : stage - 1, left - (kAsyncStages - 1) * kAsyncK);
 #pragma unroll
         for (int k = 0; k < kAsyncK; ++k) {
-            float of_a[kPerThread];
-            float of_b[kAsyncPerThread];
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float4 four = *reinterpret_cast<const float4*>(&a_tile[stage][k][first_row + half * 16]);
-                of_a[half * 4] = four.x;
-                of_a[half * 4 + 1] = four.y;
-                of_a[half * 4 + 2] = four.z;
-                of_a[half * 4 + 3] = four.w;
-            }
-#pragma unroll
-            for (int quad = 0; quad < kAsyncQuads; ++quad) {
-                const float4 four = *reinterpret_cast<const float4*>(&b_tile[stage][k][first_column + quad * 32]);
-                of_b[quad * 4] = four.x;
-                of_b[quad * 4 + 1] = four.y;
-                of_b[quad * 4 + 2] = four.z;
-                of_b[quad * 4 + 3] = four.w;
+            if (k + 1 < kAsyncK) {
+                load(stage, k + 1);
+            } else {
+                __pipeline_wait_prior(kAsyncStages - 2);
+                __syncthreads();  // the next tile is whole, and nobody reads this one any more
+                load(next, 0);    // zeros, after the last tile
             }
 #pragma unroll
             for (int i = 0; i < kPerThread; ++i) {
 #pragma unroll
                 for (int j = 0; j < kAsyncPerThread; ++j) {
-                    sums[i][j] += of_a[i] * of_b[j];
+                    sums[i][j] += factors[k % 2].of_a[i] * factors[k % 2].of_b[j];
                 }
             }
         }
-        stage = (stage + 1) % kAsyncStages;
+        stage = next;
     }
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
         const int m = first_row + i / 4 * 16 + i % 4;
         if (m < rows) {
+#pragma unroll
             for (int quad = 0; quad < kAsyncQuads; ++quad) {
                 store_four(c + m * c_stride, first_column + quad * 32, columns, &sums[i][quad * 4], kPiece == 4);
             }
         }
     }
+}
+
+template <int kPiece>
+static cudaError_t run_matmul_async_copy(dim3 grid, const float* a, const float* b, float* c, int64_t M, int64_t N,
+                                         int64_t K, int64_t a_stride, int64_t b_stride, int64_t c_stride,
+                                         cudaStream_t stream) {
+    // A block gets more than 48 KiB only if the kernel asked for it.
+    const cudaError_t allowed =
+        cudaFuncSetAttribute(matmul_async_copy<kPiece>, cudaFuncAttributeMaxDynamicSharedMemorySize, kAsyncBytes);
+    if (allowed != cudaSuccess) {
+        return allowed;
+    }
+    matmul_async_copy<kPiece><<<grid, kSgemmThreads, kAsyncBytes, stream>>>(a, b, c, M, N, K, a_stride, b_stride, c_stride);
+    return cudaGetLastError();
 }
 
 // The same product, with copies that run ahead.
@@ -374,9 +436,7 @@ extern "C" cudaError_t launch_matmul_async_copy(const float* a, const float* b, 
         return cudaSuccess;
     }
     if (rows_in_pieces(b, N, b_stride, sizeof(float), 16) && rows_in_pieces(c, N, c_stride, sizeof(float), 16)) {
-        matmul_async_copy<4><<<grid, kSgemmThreads, 0, stream>>>(a, b, c, M, N, K, a_stride, b_stride, c_stride);
-    } else {
-        matmul_async_copy<1><<<grid, kSgemmThreads, 0, stream>>>(a, b, c, M, N, K, a_stride, b_stride, c_stride);
+        return run_matmul_async_copy<4>(grid, a, b, c, M, N, K, a_stride, b_stride, c_stride, stream);
     }
-    return cudaGetLastError();
+    return run_matmul_async_copy<1>(grid, a, b, c, M, N, K, a_stride, b_stride, c_stride, stream);
 }

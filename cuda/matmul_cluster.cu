@@ -16,9 +16,10 @@
 // unit delivers it to both, so that a quarter of the reads of the L2 cache falls away. A stage is free when the warps of
 // both blocks say so.
 __global__ void __launch_bounds__(kHopperThreads, 1)
-    matmul_cluster(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, __nv_bfloat16* c, int64_t M,
-                   int64_t N, int64_t K, int64_t c_stride, int tiles_m, int tiles_n, bool pairs) {
-    hopper_one_tile<kHopperCluster>(a, b, c, M, N, K, c_stride, tiles_m, tiles_n, pairs);
+    matmul_cluster(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+                 const __grid_constant__ TensorMap c_map, __nv_bfloat16* c, int64_t M, int64_t N, int64_t K,
+                 int64_t c_stride, int tiles_m, int tiles_n, bool boxes, bool pairs) {
+    hopper_one_tile<kHopperCluster>(a, b, c_map, c, M, N, K, c_stride, tiles_m, tiles_n, boxes, pairs);
 }
 
 // The same with tiles of b shared by two blocks.

@@ -20,60 +20,11 @@ constexpr int kPersistentThreads = kHopperThreads + 128;
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;  // 128 * (40 + 2 * 232) are at most the 65536 of a multiprocessor
 
-// Each warpgroup has two boxes of 64 rows and 64 columns of c, and fills one while the other is written.
-constexpr int kOutBytes = 64 * kHopperRow;
+// Each warpgroup has kOutBuffers boxes for sums, and fills one while another is written.
+constexpr int kOutBuffers = 2;
 constexpr int kOutBoxes = kHopperBarriers;  // where they lie: behind the stages
-constexpr int kPersistentBarriers = kOutBoxes + 2 * 2 * kOutBytes;
-constexpr int kPersistentBytes = kPersistentBarriers + (2 * kHopperStages + 2) * 8;
-
-// All warps of a warpgroup have come this far.
-struct WarpgroupBarrier {
-    uint64_t* barrier;
-    uint32_t parity = 0;
-
-    __device__ __forceinline__ void wait() {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) {
-            barrier_arrive(barrier, cluster_rank());
-        }
-        barrier_wait(barrier, parity);
-        parity ^= 1;
-    }
-};
-
-__device__ __forceinline__ void hopper_store_boxes(const float (&sums)[kHopperSums], const TensorMap& c,
-                                                   HopperPlace place, int warpgroup, WarpgroupBarrier& all) {
-    const int lane = threadIdx.x % 32;
-    const int first_row = threadIdx.x % 128 / 32 * 16;
-    // Of the four matrices that a lane helps to store, l / 8 is its own: below is rows 8 to 15, right the next 8 columns.
-    const int row = first_row + lane / 8 % 2 * 8 + lane % 8;
-    const int right = lane / 16;
-    unsigned char* boxes = hopper_shared + kOutBoxes + warpgroup * 2 * kOutBytes;
-#pragma unroll
-    for (int box = 0; box < kHopperBoxes; ++box) {
-        unsigned char* out = boxes + box % 2 * kOutBytes;
-        if (threadIdx.x % 128 == 0) {
-            store_wait<1>();  // of the box before the last one nothing is read any more
-        }
-        all.wait();
-#pragma unroll
-        for (int piece = 0; piece < 8; piece += 2) {  // 16 columns
-            uint32_t pairs[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const float* two = &sums[box * 32 + (piece + i / 2) * 4 + i % 2 * 2];
-                const __nv_bfloat162 pair = __floats2bfloat162_rn(two[0], two[1]);
-                pairs[i] = *reinterpret_cast<const uint32_t*>(&pair);
-            }
-            store_matrices(out + row * kHopperRow + ((piece + right) ^ (row % 8)) * 16, pairs);
-        }
-        shared_written();
-        all.wait();
-        if (threadIdx.x % 128 == 0) {
-            store_box(c, out, place.m + warpgroup * 64, place.n + box * kHopperBox);
-        }
-    }
-}
+constexpr int kPersistentBarriers = kOutBoxes + 2 * kOutBuffers * kOutBytes;
+constexpr int kPersistentBytes = kPersistentBarriers + 2 * kHopperStages * 8;
 
 __global__ void __launch_bounds__(kPersistentThreads, 1)
     matmul_persistent(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
@@ -81,13 +32,8 @@ __global__ void __launch_bounds__(kPersistentThreads, 1)
                       int64_t c_stride, int tiles_m, int tiles_n, bool boxes, bool pairs) {
     uint64_t* full = reinterpret_cast<uint64_t*>(hopper_shared + kPersistentBarriers);
     uint64_t* empty = full + kHopperStages;
-    uint64_t* stored = empty + kHopperStages;  // one for each warpgroup that multiplies
     const int tiles = tiles_m * tiles_n;
     const int steps = static_cast<int>((K + kHopperK - 1) / kHopperK);
-    if (threadIdx.x == 0) {
-        barrier_init(&stored[0], 4);
-        barrier_init(&stored[1], 4);
-    }
     hopper_begin<kHopperCluster>(full, empty);
 
     if (threadIdx.x >= kHopperThreads) {
@@ -106,7 +52,6 @@ __global__ void __launch_bounds__(kPersistentThreads, 1)
     } else {
         take_registers<kConsumerRegisters>();
         const int warpgroup = hopper_warpgroup();
-        WarpgroupBarrier all = {&stored[warpgroup]};
         HopperStage stage;
         for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
             const HopperPlace place = hopper_place(tile, tiles_m, tiles_n);
@@ -125,7 +70,8 @@ __global__ void __launch_bounds__(kPersistentThreads, 1)
             wgmma_wait<0>();
             hopper_release<kHopperCluster>(empty, last);
             if (boxes) {
-                hopper_store_boxes(sums, c_map, place, warpgroup, all);
+                hopper_store_boxes<kOutBuffers>(sums, c_map, place, warpgroup,
+                                                hopper_shared + kOutBoxes + warpgroup * kOutBuffers * kOutBytes);
             } else {
                 hopper_store(sums, c, place, warpgroup, M, N, c_stride, pairs);
             }
@@ -155,18 +101,8 @@ extern "C" cudaError_t launch_matmul_persistent(const __nv_bfloat16* a, const __
     if (status != cudaSuccess || product.tiles == 0) {
         return status;
     }
-    // The copy unit writes rows that begin at multiples of 16 bytes.
-    const bool boxes = reinterpret_cast<uintptr_t>(c) % 16 == 0 && c_stride % 8 == 0;
-    TensorMap c_map = product.a;  // any map, where none is used
-    if (boxes) {
-        status = encode_boxes(&c_map, c, M, N, map_stride(c_stride, N), 64, kHopperBox, Swizzle::on);
-        if (status != cudaSuccess) {
-            return status;
-        }
-    }
     const int64_t most = multiprocessors / kHopperCluster * kHopperCluster;
-    const bool pairs = rows_in_pieces(c, N, c_stride, sizeof(*c), 4);
     return launch_clusters(matmul_persistent, static_cast<unsigned>(product.tiles < most ? product.tiles : most),
-                           kPersistentThreads, kPersistentBytes, kHopperCluster, stream, product.a, product.b, c_map, c,
-                           M, N, K, c_stride, product.tiles_m, product.tiles_n, boxes, pairs);
+                           kPersistentThreads, kPersistentBytes, kHopperCluster, stream, product.a, product.b, product.c, c,
+                           M, N, K, c_stride, product.tiles_m, product.tiles_n, product.boxes, product.pairs);
 }

@@ -16,10 +16,11 @@
 // Changed against matmul_wmma: no thread computes addresses or masks. One of them names a box, and a barrier tells all
 // when its bytes are there. The copy unit cannot pad a row; a box that is 8 numbers too wide makes the same room, at the
 // price of fetching them twice.
-constexpr int kTmaM = 128;
+constexpr int kTmaM = 256;
 constexpr int kTmaN = 128;
 constexpr int kTmaK = 64;
-constexpr int kTmaStages = 3;
+constexpr int kTmaStages = 4;
+constexpr int kTmaBlocks = 1;  // on one multiprocessor
 constexpr int kTmaWarpsN = kTmaN / kWmmaWarpN;
 constexpr int kTmaThreads = kTmaM / kWmmaWarpM * kTmaWarpsN * 32;
 constexpr int kTmaPitchA = kTmaK + 8;
@@ -28,16 +29,18 @@ constexpr int kTmaBytesA = kTmaM * kTmaPitchA * 2;
 constexpr int kTmaBytesB = kTmaK * kTmaPitchB * 2;
 constexpr int kTmaBarriers = kTmaStages * (kTmaBytesA + kTmaBytesB);  // where the barriers lie
 constexpr int kTmaBytes = kTmaBarriers + kTmaStages * 8;
+constexpr int kTmaSteps = kTmaK / kWmmaSide;
 
 template <bool kWide>
-__global__ void __launch_bounds__(kTmaThreads, 2)
+__global__ void __launch_bounds__(kTmaThreads, kTmaBlocks)
     matmul_tma(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, __nv_bfloat16* c, int64_t M,
                int64_t N, int64_t K, int64_t c_stride) {
     unsigned char* a_tiles = hopper_shared;
     unsigned char* b_tiles = hopper_shared + kTmaStages * kTmaBytesA;
     uint64_t* full = reinterpret_cast<uint64_t*>(hopper_shared + kTmaBarriers);
-    const int first_m = static_cast<int>(blockIdx.y) * kTmaM;
-    const int first_n = static_cast<int>(blockIdx.x) * kTmaN;
+    const WmmaPlace place = wmma_place<kTmaM, kTmaN>();
+    const int first_m = static_cast<int>(place.m);
+    const int first_n = static_cast<int>(place.n);
     const int tiles = static_cast<int>((K + kTmaK - 1) / kTmaK);
     const auto fetch = [&](int tile, int stage) {
         barrier_expect(&full[stage], kTmaBytesA + kTmaBytesB);  // a box counts in full, zeros included
@@ -61,19 +64,37 @@ __global__ void __launch_bounds__(kTmaThreads, 2)
     const int warp_n = warp % kTmaWarpsN * kWmmaWarpN;
     WmmaSum sums[kWmmaDown][kWmmaAcross];
     wmma_clear(sums);
+    WmmaFactors factors[2];
+    const auto load = [&](int stage, int step) {
+        const auto* a_tile = reinterpret_cast<const __nv_bfloat16*>(a_tiles + stage * kTmaBytesA);
+        const auto* b_tile = reinterpret_cast<const __nv_bfloat16*>(b_tiles + stage * kTmaBytesB);
+        wmma_load<kTmaPitchA, kTmaPitchB>(factors[step % 2], a_tile + warp_m * kTmaPitchA, b_tile + warp_n,
+                                          step * kWmmaSide);
+    };
+    barrier_wait(&full[0], 0);
+    load(0, 0);
     int stage = 0;
     uint32_t parity = 0;
     for (int tile = 0; tile < tiles; ++tile) {
-        barrier_wait(&full[stage], parity);
-        const auto* a_tile = reinterpret_cast<const __nv_bfloat16*>(a_tiles + stage * kTmaBytesA);
-        const auto* b_tile = reinterpret_cast<const __nv_bfloat16*>(b_tiles + stage * kTmaBytesB);
-        wmma_multiply<kTmaK, kTmaPitchA, kTmaPitchB>(sums, a_tile + warp_m * kTmaPitchA, b_tile + warp_n);
-        __syncthreads();  // everyone is done with this stage
-        if (threadIdx.x == 0 && tile + kTmaStages < tiles) {
-            fetch(tile + kTmaStages, stage);
+        const int next = stage + 1 == kTmaStages ? 0 : stage + 1;
+        parity ^= next == 0;
+#pragma unroll
+        for (int step = 0; step < kTmaSteps; ++step) {
+            if (step + 1 < kTmaSteps) {
+                load(stage, step + 1);
+            } else {
+                __syncthreads();  // nobody reads this stage any more
+                if (threadIdx.x == 0 && tile + kTmaStages < tiles) {
+                    fetch(tile + kTmaStages, stage);
+                }
+                if (tile + 1 < tiles) {
+                    barrier_wait(&full[next], parity);
+                    load(next, 0);
+                }
+            }
+            wmma_product(sums, factors[step % 2]);
         }
-        stage = stage + 1 == kTmaStages ? 0 : stage + 1;
-        parity ^= stage == 0;
+        stage = next;
     }
     // Every box has arrived and was read, so the tiles' memory may hold sums.
     wmma_store<kWide>(sums, reinterpret_cast<float*>(hopper_shared) + warp * kWmmaPatch, c, first_m + warp_m,

@@ -15,9 +15,10 @@
 // Changed against matmul_tma: wgmma reads its operands from shared memory, where WMMA loads them into registers first;
 // registers hold sums only. It runs on while its warps go on: they look after the copies meanwhile.
 __global__ void __launch_bounds__(kHopperThreads, 1)
-    matmul_wgmma(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, __nv_bfloat16* c, int64_t M,
-                 int64_t N, int64_t K, int64_t c_stride, int tiles_m, int tiles_n, bool pairs) {
-    hopper_one_tile<1>(a, b, c, M, N, K, c_stride, tiles_m, tiles_n, pairs);
+    matmul_wgmma(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+                 const __grid_constant__ TensorMap c_map, __nv_bfloat16* c, int64_t M, int64_t N, int64_t K,
+                 int64_t c_stride, int tiles_m, int tiles_n, bool boxes, bool pairs) {
+    hopper_one_tile<1>(a, b, c_map, c, M, N, K, c_stride, tiles_m, tiles_n, boxes, pairs);
 }
 
 // c = a * b by wgmma.

@@ -17,6 +17,24 @@ constexpr int kWmmaPatch = kWmmaSide * kWmmaPitchC;
 
 using WmmaSum = nvcuda::wmma::fragment<nvcuda::wmma::accumulator, kWmmaSide, kWmmaSide, kWmmaSide, float>;
 
+constexpr int kWmmaBand = 16;  // tiles of c, from top to bottom, that are worked on side by side
+
+struct WmmaPlace {
+    int64_t m, n;  // the first element of a block's tile of c
+};
+
+// Blocks that run at the same time cover a near square of c, so that they share tiles of a and b in the L2 cache: they go
+// down a band of kWmmaBand tiles, then one to the right.
+template <int kTileM, int kTileN>
+__device__ __forceinline__ WmmaPlace wmma_place() {
+    const unsigned in_band = kWmmaBand * gridDim.x;
+    const unsigned number = blockIdx.y * gridDim.x + blockIdx.x;
+    const unsigned top = number / in_band * kWmmaBand;
+    const unsigned height = gridDim.y - top < kWmmaBand ? gridDim.y - top : kWmmaBand;
+    return {static_cast<int64_t>(top + number % in_band % height) * kTileM,
+            static_cast<int64_t>(number % in_band / height) * kTileN};
+}
+
 struct alignas(16) EightBfloat16 {
     __nv_bfloat162 pairs[4];
 };
@@ -76,25 +94,13 @@ __device__ __forceinline__ void wmma_load(WmmaFactors& factors, const __nv_bfloa
     }
 }
 
-// sums += the rows of `a_part` times the columns of `b_part`, kDepth numbers deep. Both lie in shared memory, row by row.
-// The fragments of the next 16 k are fetched before those of these are multiplied: the tensor cores do not wait for them.
-template <int kDepth, int kPitchA, int kPitchB>
-__device__ __forceinline__ void wmma_multiply(WmmaSum (&sums)[kWmmaDown][kWmmaAcross], const __nv_bfloat16* a_part,
-                                              const __nv_bfloat16* b_part) {
-    WmmaFactors factors[2];
-    wmma_load<kPitchA, kPitchB>(factors[0], a_part, b_part, 0);
+// sums += the products of the fragments for 16 k.
+__device__ __forceinline__ void wmma_product(WmmaSum (&sums)[kWmmaDown][kWmmaAcross], const WmmaFactors& factors) {
 #pragma unroll
-    for (int k = 0; k < kDepth; k += kWmmaSide) {
-        const int now = k / kWmmaSide % 2;
-        if (k + kWmmaSide < kDepth) {
-            wmma_load<kPitchA, kPitchB>(factors[1 - now], a_part, b_part, k + kWmmaSide);
-        }
+    for (int i = 0; i < kWmmaDown; ++i) {
 #pragma unroll
-        for (int i = 0; i < kWmmaDown; ++i) {
-#pragma unroll
-            for (int j = 0; j < kWmmaAcross; ++j) {
-                nvcuda::wmma::mma_sync(sums[i][j], factors[now].left[i], factors[now].right[j], sums[i][j]);
-            }
+        for (int j = 0; j < kWmmaAcross; ++j) {
+            nvcuda::wmma::mma_sync(sums[i][j], factors.left[i], factors.right[j], sums[i][j]);
         }
     }
 }

@@ -222,6 +222,15 @@ void wgmma_wait() {
     __syncwarp();  // the instruction waits for the warp
 }
 
+// Counted in memory that stays from block to block: each time, 128 more have arrived.
+__device__ Word warpgroup_arrivals[16];
+inline void warpgroup_sync(int number) {
+    __threadfence_block();
+    const Word all = (atomicAdd(&warpgroup_arrivals[number], Word{1}) / 128 + 1) * 128;
+    while (atomicAdd(&warpgroup_arrivals[number], Word{0}) < all) {
+    }
+}
+
 template <int kRegisters>
 void give_registers() {}
 template <int kRegisters>
