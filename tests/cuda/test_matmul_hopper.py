@@ -65,7 +65,7 @@ def is_right(got, want, k):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_element_is_right_and_no_stage_is_refilled_too_early(source, kernel, m, n, k, wider, order):
     # Rows of c an odd number apart, which no box can be written to: judging boxes takes minutes, see the next test.
-    apart = 1 + (n + wider) % 2 if kernel == "matmul_persistent" else 0
+    apart = 0 if kernel == "matmul_tma" else 1 + (n + wider) % 2
     got, want, trace = run(source, kernel, m, n, k, wider=wider, apart=apart, order=order)
     assert trace.result == 0
     assert trace.faults(outputs=()) == []
@@ -75,8 +75,9 @@ def test_every_element_is_right_and_no_stage_is_refilled_too_early(source, kerne
 @traced
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 40, 64), (129, 264, 128), (300, 520, 8)])
 @pytest.mark.parametrize("order", ["forward", "backward"])
-def test_sums_leave_in_boxes_for_the_right_places(source, m, n, k, order):
-    got, want, trace = run(source, "matmul_persistent", m, n, k, order=order)
+@pytest.mark.parametrize("kernel", ["matmul_wgmma", "matmul_persistent"])
+def test_sums_leave_in_boxes_for_the_right_places(source, kernel, m, n, k, order):
+    got, want, trace = run(source, kernel, m, n, k, order=order)
     assert trace.result == 0 and is_right(got, want, k)
 
 
@@ -105,7 +106,7 @@ def test_a_planted_fault_of_the_boxes_shows(source, replace):
     ids=["release before the wait", "k of a", "descriptor of b", "coordinate of b"],
 )
 def test_a_planted_fault_shows(source, replace):
-    got, want, trace = run(source, "matmul_wgmma", 8, 100, 64 * 6, replace=replace)
+    got, want, trace = run(source, "matmul_wgmma", 8, 100, 64 * 6, apart=1, replace=replace)
     assert trace.faults() or not is_right(got, want, 64 * 6)
 
 

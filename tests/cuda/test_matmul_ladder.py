@@ -130,15 +130,16 @@ def test_asynchronous_copies_move_sixteen_bytes_of_b_and_turn_a_without_a_confli
     assert trace.bank_conflicts() == []
     barriers = len(trace.barriers())
     _, _, before = run("matmul_register_tiled", 128, 128, 32)
-    assert (barriers, len(before.barriers())) == (2, 8)  # one a tile of 16, two a tile of 8
+    assert (barriers, len(before.barriers())) == (3, 8)  # one at first and one a tile of 16; two a tile of 8
 
 
 # ---- planted faults ----
 
 TILED_LOAD = "        __syncthreads();  // both tiles are whole before anyone multiplies\n"
 TILED_USE = "        __syncthreads();  // everyone is done with the tiles before the next ones replace them\n"
-ASYNC_WAIT = "        __pipeline_wait_prior(kAsyncStages - 2);  // this thread's copies of the tile are there\n"
-ASYNC_BARRIER = "        __syncthreads();                          // and everybody's; "
+ASYNC_WAIT = "                __pipeline_wait_prior(kAsyncStages - 2);\n"
+WMMA_WAIT = "                __pipeline_wait_prior(kWmmaStages - 2);\n"
+NEXT_WHOLE = "                __syncthreads();  // the next tile is whole"
 
 
 @traced
@@ -149,9 +150,9 @@ ASYNC_BARRIER = "        __syncthreads();                          // and everyb
         ("matmul_tiled", {TILED_USE: ""}),
         ("matmul_register_tiled", {"        __syncthreads();  // both tiles are whole\n": ""}),
         ("matmul_async_copy", {ASYNC_WAIT: ""}),
-        ("matmul_async_copy", {ASYNC_BARRIER: "        // "}),
-        ("matmul_wmma", {"        __pipeline_wait_prior(kWmmaStages - 2);\n": ""}),
-        ("matmul_wmma", {"        __syncthreads();  // the tile is whole, and": "        // "}),
+        ("matmul_async_copy", {NEXT_WHOLE: "                // "}),
+        ("matmul_wmma", {WMMA_WAIT: ""}),
+        ("matmul_wmma", {NEXT_WHOLE: "                // "}),
     ],
 )
 def test_a_forgotten_wait_is_a_race(kernel, replace):
@@ -166,7 +167,7 @@ def test_a_forgotten_mask_reads_or_writes_past_the_end(kernel):
         "matmul_naive": {"m >= M || n >= N": "m >= M"},
         "matmul_tiled": {"m < M && first_k + x < K ?": "m < M ?"},
         "matmul_register_tiled": {"= m < M && k < K ?": "= k < K ?"},
-        "matmul_async_copy": {"a_row + i < rows && k < ks": "k < ks"},
+        "matmul_async_copy": {"a_row + i < rows && a_column": "a_column"},
         "matmul_wmma": {"row + i < rows && column": "column"},
     }
     _, _, trace = run(kernel, 33, 40, 24, replace=masks[kernel])
@@ -178,7 +179,7 @@ def test_a_forgotten_mask_reads_or_writes_past_the_end(kernel):
     ("kernel", "pitch", "buffer", "what"),
     [
         ("matmul_register_tiled", "kRegisterPitch = kSgemmM + 4", "a_tile", "write"),
-        ("matmul_async_copy", "kAsyncPitch = kSgemmM + 4", "a_tile", "write"),
+        ("matmul_async_copy", "kAsyncPitch = kSgemmM + 4", "async_tiles", "write"),
     ],
 )
 def test_without_the_padding_lanes_meet_in_a_bank(kernel, pitch, buffer, what):
@@ -192,8 +193,8 @@ COMPILED = {
     "matmul_naive": (0, 40),
     "matmul_tiled": (2 * 32 * 32 * 4, 64),  # 1024 threads: 64 registers are all there are
     "matmul_register_tiled": ((132 + 128) * 8 * 4, 255),
-    "_Z17matmul_async_copyILi4EEvPKfS1_Pfllllll": (2 * (16 * 132 + 16 * 128) * 4, 128),  # two blocks of 256 threads
-    "_Z17matmul_async_copyILi1EEvPKfS1_Pfllllll": (2 * (16 * 132 + 16 * 128) * 4, 128),
+    "_Z17matmul_async_copyILi4EEvPKfS1_Pfllllll": (0, 255),  # its shared memory is asked for at the launch
+    "_Z17matmul_async_copyILi1EEvPKfS1_Pfllllll": (0, 255),
 }
 
 
@@ -202,9 +203,7 @@ COMPILED = {
 def test_every_float32_rung_fits_its_registers_without_a_spill(arch):
     for kernel, (shared, registers) in COMPILED.items():
         facts = compile_cuda(kernel, arch=arch, source="cuda/matmul.cu")
-        # On sm_80 the asynchronous rung is two registers short: one store and one load of 8 bytes.
-        allowed = 8 if arch == 80 and "async_copyILi4" in kernel else 0
-        assert max(facts.spill_store_bytes, facts.spill_load_bytes, facts.stack_bytes) <= allowed, kernel
+        assert (facts.spill_store_bytes, facts.spill_load_bytes, facts.stack_bytes) == (0, 0, 0), kernel
         assert facts.registers <= registers, kernel
         # Newer GPUs add 1 KiB of their own to what a kernel uses.
         assert facts.shared_bytes in (shared, shared + 1024), kernel
