@@ -120,8 +120,10 @@ __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, 
 }
 
 
-// The other way: a box of shared memory goes to matrix[row][column]; what would lie outside is dropped. The copy reads on
-// when this returns: a thread commits its copies as a batch, and waits before it writes to the box again.
+// The other way: a box of shared memory goes to matrix[row][column]. Pieces of 16 bytes that lie outside are dropped; one
+// that begins inside is written whole, also past the end of its row (seen on an H200), so rows must be whole pieces where
+// what lies behind them is somebody's. The copy reads on when this returns: a thread commits its copies as a batch, and
+// waits before it writes to the box again.
 __device__ __forceinline__ void store_box(const TensorMap& map, const void* from, int row, int column) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
                      reinterpret_cast<uint64_t>(&map)),

@@ -264,7 +264,7 @@ struct HopperProduct {
     TensorMap a, b, c;
     int tiles_m, tiles_n;
     int64_t tiles;
-    bool boxes;  // c may be written by the copy unit: its rows begin at multiples of 16 bytes
+    bool boxes;  // c may be written by the copy unit: its rows are whole pieces of 16 bytes
     bool pairs;  // or else two numbers at a time
 };
 
@@ -291,7 +291,7 @@ inline cudaError_t hopper_product(HopperProduct* product, int cluster, const __n
     if (status != cudaSuccess) {
         return status;
     }
-    product->boxes = kHopperSendsBoxes && reinterpret_cast<uintptr_t>(c) % 16 == 0 && c_stride % 8 == 0;
+    product->boxes = kHopperSendsBoxes && rows_in_pieces(c, N, c_stride, sizeof(*c), 16);
     product->pairs = rows_in_pieces(c, N, c_stride, sizeof(*c), 4);
     product->c = product->a;  // any map, where none is used
     if (product->boxes) {

@@ -1,5 +1,5 @@
-// The shared library of the ladder's rungs that every GPU from sm_80 on can run, of the fused patterns, and of
-// the sums over a grid.
+// The shared library of the ladder's rungs that are built for every GPU from sm_80 on, of the fused patterns, and of the
+// sums over a grid.
 #include "dequantize.cu"
 #include "fused.cu"
 #include "grid_sum.cu"

@@ -235,7 +235,7 @@ extern "C" cudaError_t launch_matmul_register_tiled(const float* a, const float*
 
 
 // ---------------------------------------------------------------------------------------------
-// Asynchronous copies: two tiles, one arriving and one in use
+// Asynchronous copies: tiles arrive while one is in use
 // ---------------------------------------------------------------------------------------------
 
 // Changed: the hardware copies the next tiles from global to shared memory while this one is multiplied; no register
@@ -247,8 +247,8 @@ extern "C" cudaError_t launch_matmul_register_tiled(const float* a, const float*
 constexpr int kAsyncPerThread = 16;
 constexpr int kAsyncN = 16 * kAsyncPerThread;  // columns of a block: two warps of eight lanes
 constexpr int kAsyncQuads = kAsyncPerThread / 4;
-constexpr int kAsyncK = 16;
-constexpr int kAsyncStages = 2;
+constexpr int kAsyncK = 8;
+constexpr int kAsyncStages = 3;
 constexpr int kAsyncBlocks = 1;  // on one multiprocessor, which leaves 255 registers to a thread
 constexpr int kAsyncPitch = kSgemmM + 4;
 constexpr int kAsyncStageA = kAsyncK * kAsyncPitch;  // floats

@@ -82,18 +82,19 @@ __global__ void __launch_bounds__(kTmaThreads, kTmaBlocks)
         for (int step = 0; step < kTmaSteps; ++step) {
             if (step + 1 < kTmaSteps) {
                 load(stage, step + 1);
-            } else {
-                __syncthreads();  // nobody reads this stage any more
-                if (threadIdx.x == 0 && tile + kTmaStages < tiles) {
-                    fetch(tile + kTmaStages, stage);
-                }
-                if (tile + 1 < tiles) {
-                    barrier_wait(&full[next], parity);
-                    load(next, 0);
-                }
+            } else if (tile + 1 < tiles) {
+                barrier_wait(&full[next], parity);
+                load(next, 0);
             }
             wmma_product(sums, factors[step % 2]);
         }
+        // What was read has been multiplied, so it has arrived: a barrier alone does not say so of a load. The copy unit may
+        // write over it now.
+        __syncthreads();
+        if (threadIdx.x == 0 && tile + kTmaStages < tiles) {
+            fetch(tile + kTmaStages, stage);
+        }
+        __syncwarp();  // the lane that fetched was alone, and the next load is of the whole warp
         stage = next;
     }
     // Every box has arrived and was read, so the tiles' memory may hold sums.

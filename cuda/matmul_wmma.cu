@@ -1,7 +1,8 @@
 // The rung of the ladder that leads from cuda/matmul.cu to the tensor cores: matmul_wmma.
 //
 // a is M x K, b is K x N, c is M x N, all bfloat16; sums are float32 and rounded once. Neighbours in a row are neighbours
-// in memory, and rows are `a_stride`, `b_stride`, `c_stride` elements apart. c must not overlap a or b.
+// in memory, and rows are `a_stride`, `b_stride`, `c_stride` elements apart. c must not overlap a or b. The stages take
+// 204 KiB of shared memory, which a block gets on sm_90 and sm_100; elsewhere the launcher returns cudaErrorInvalidValue.
 
 #include <cuda_bf16.h>
 #include <cuda_pipeline.h>

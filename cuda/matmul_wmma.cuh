@@ -17,7 +17,7 @@ constexpr int kWmmaPatch = kWmmaSide * kWmmaPitchC;
 
 using WmmaSum = nvcuda::wmma::fragment<nvcuda::wmma::accumulator, kWmmaSide, kWmmaSide, kWmmaSide, float>;
 
-constexpr int kWmmaBand = 16;  // tiles of c, from top to bottom, that are worked on side by side
+constexpr int kWmmaBand = 8;  // tiles of c, from top to bottom, that are worked on side by side
 
 struct WmmaPlace {
     int64_t m, n;  // the first element of a block's tile of c

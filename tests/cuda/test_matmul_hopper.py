@@ -82,6 +82,15 @@ def test_sums_leave_in_boxes_for_the_right_places(source, kernel, m, n, k, order
 
 
 @traced
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (9, 65)])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_lies_behind_a_row_that_ends_within_16_bytes_stays(source, kernel, m, n):
+    # The copy unit writes whole pieces of 16 bytes: rows of c may be sent by it only where they end with one.
+    got, want, trace = run(source, kernel, m, n, 64, apart=-n % 8)
+    assert trace.result == 0 and is_right(got, want, 64)
+
+
+@traced
 @pytest.mark.parametrize(
     "replace",
     [

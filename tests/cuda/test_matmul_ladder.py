@@ -130,7 +130,7 @@ def test_asynchronous_copies_move_sixteen_bytes_of_b_and_turn_a_without_a_confli
     assert trace.bank_conflicts() == []
     barriers = len(trace.barriers())
     _, _, before = run("matmul_register_tiled", 128, 128, 32)
-    assert (barriers, len(before.barriers())) == (3, 8)  # one at first and one a tile of 16; two a tile of 8
+    assert (barriers, len(before.barriers())) == (5, 8)  # one at first and one a tile; two a tile
 
 
 # ---- planted faults ----
