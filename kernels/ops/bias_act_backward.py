@@ -80,19 +80,24 @@ def _bias_act_backward(
         tl.store(dx_ptr + m * N + n, dx.to(dx_ptr.dtype.element_ty), mask=mask)
         dbias += dx  # 0 where it is masked off, as dout is
     total = tl.sum(dbias, axis=0, keep_dims=True)
-    tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * N + n, total, mask=n < N)
+    at = partial_ptr + tl.program_id(1).to(tl.int64) * N + n
+    tl.store(at, total.to(partial_ptr.dtype.element_ty), mask=n < N)
 
 
 def _launch(x, bias, dout, dx, dbias, activation, scale, programs=None, block_m=None, block_n=None, num_warps=None):
     """dx (M, N) and dbias (N,), in tiles of up to MAX_COLUMNS columns; `programs` walk down each strip of columns."""
     M, N = x.shape
     columns = block_n or min(triton.next_power_of_2(N), MAX_COLUMNS)
+    few = columns == MAX_COLUMNS and isinstance(M, int) and TILE < columns * M <= 2 * TILE
+    if few and x.element_size() == 4 and not (block_n or block_m):
+        columns //= 2  # half as wide and twice as high, and one step takes all rows
     rows = block_m or max(1, TILE // columns)
     across = triton.cdiv(N, columns)
     parts = programs or max(1, 16 * multiprocessors(x.device) // across)
     if isinstance(M, int):  # a size that torch.compile left open does not decide the number of programs
         parts = min(parts, triton.cdiv(M, rows if programs else STEPS * rows))
-    partial = partials(parts, N, x.device)
+    # One program down each strip: its sums are the gradient, and nothing is left to add up.
+    partial = partials(parts, N, x.device) if parts != 1 else dbias
     launch(
         wrap_triton(_bias_act_backward),
         (across, parts),
@@ -102,7 +107,8 @@ def _launch(x, bias, dout, dx, dbias, activation, scale, programs=None, block_m=
         BLOCK_N=columns,
         num_warps=num_warps or 4,
     )
-    sum_partials(partial, dbias)
+    if partial is not dbias:
+        sum_partials(partial, dbias)
 
 
 def launch_bias_act_backward(

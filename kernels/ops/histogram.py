@@ -13,9 +13,11 @@ Gradient  none: counts have no slope.
 
 Integers add up to the same total in any order, so the result is the same in every run although atomics are used.
 
-`histogram` is always the Triton kernel: on every GPU and in the interpreter, for every dtype and number of bins. For
-int32 in up to 12288 bins `kernels.cuda.histogram.histogram_replicated` counts the same several times faster, since CUDA
-lets a block keep counters in shared memory. The record holds both, and measurements show them side by side.
+Three ways to count. plain: every number is added to its bin in global memory. staged: a program counts for itself in
+registers first, with tl.histogram. shared: a program counts in shared memory, several copies of each counter, one
+atomic a number. Triton has no name for shared memory, nor for an atomic there, so this way says both in PTX, and is for
+NVIDIA GPUs only; it is the CUDA kernel `kernels.cuda.histogram.histogram_replicated` told in Triton, and several times
+as fast as staged. The record holds both, and measurements show them side by side.
 """
 
 from dataclasses import dataclass
@@ -25,13 +27,17 @@ import triton
 import triton.language as tl
 
 from kernels.ops import checks, op
-from kernels.ops.library import direct, launch, register, wrap_triton
+from kernels.ops.library import INTERPRETED, direct, launch, register, wrap_triton
 from kernels.ops.partials import multiprocessors
 
 DTYPES = ("int32", "int64", "int16", "int8", "uint8")
 MAX_BINS = 1 << 24
 MAX_STAGED_BINS = 1024  # counters that a program keeps for itself
+PATHS = ("plain", "staged", "shared")
 BLOCK = 2048
+SHARED_BLOCK, SHARED_PROGRAMS = 4096, 4  # numbers a step of 16 warps, and programs a multiprocessor
+SHARED_STEPS = 8  # of a program, or there are fewer: each has counters to set to zero and to add up
+SHARED_COUNTERS = 8192  # of a program: 32 KiB, so that several programs share a multiprocessor
 
 
 def reference(x: torch.Tensor, bins: int = 256) -> torch.Tensor:
@@ -73,9 +79,64 @@ def _histogram_staged(x_ptr, out_ptr, n, stride, bins, BINS: tl.constexpr, BLOCK
     tl.atomic_add(out_ptr + b, counts.to(tl.int64), mask=b < bins, sem="relaxed")
 
 
+@triton.jit
+def _counters():
+    # The address of 8192 counters in shared memory, beside what Triton allocates there.
+    return tl.inline_asm_elementwise(
+        ".shared .align 16 .b32 kernel_lessons_counters[8192];\nmov.u32 $0, kernel_lessons_counters;",
+        "=r,r", [tl.program_id(0)], dtype=tl.int32, is_pure=False, pack=1)  # fmt: skip
+
+
+@triton.jit
+def _lane(like):
+    return tl.inline_asm_elementwise("mov.u32 $0, %laneid;", "=r,r", [like], dtype=tl.int32, is_pure=True, pack=1)
+
+
+@triton.jit
+def _set_zero(address):
+    tl.inline_asm_elementwise(
+        "st.shared.u32 [$1], 0;\nmov.u32 $0, 0;", "=r,r", [address], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit
+def _add_one(address, inside):
+    tl.inline_asm_elementwise(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, $2, 0;\n@p red.shared.add.u32 [$1], 1;\nmov.u32 $0, 0;\n}",
+        "=r,r,r", [address, inside.to(tl.int32)], dtype=tl.int32, is_pure=False, pack=1)  # fmt: skip
+
+
+@triton.jit
+def _count_at(address):
+    return tl.inline_asm_elementwise(
+        "ld.shared.u32 $0, [$1];", "=r,r", [address], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit
+def _histogram_shared(x_ptr, out_ptr, n, stride, bins, BINS: tl.constexpr, COPIES: tl.constexpr, BLOCK_N: tl.constexpr):
+    # COPIES counters for each bin lie side by side, and a lane adds to its own copy: with 32 copies
+    # lane l always meets bank l, whatever its number is, and equal numbers do not wait for each other.
+    base = _counters()
+    _set_zero(base + tl.arange(0, BINS * COPIES) * 4)
+    tl.debug_barrier()
+    lanes = tl.arange(0, BLOCK_N)
+    own = base + (_lane(tl.zeros([BLOCK_N], tl.int32)) & (COPIES - 1)) * 4
+    last = tl.cast(n, tl.int64)
+    step = tl.num_programs(0).to(tl.int64) * BLOCK_N
+    for start in range(tl.program_id(0).to(tl.int64) * BLOCK_N, last, step):
+        value, inside = _inside(x_ptr, start + lanes, n, stride, bins)
+        _add_one(own + value * (COPIES * 4), inside)
+    tl.debug_barrier()
+    b = tl.arange(0, BINS)
+    copies = _count_at(base + (b[:, None] * COPIES + tl.arange(0, COPIES)[None, :]) * 4)
+    counts = tl.sum(copies, axis=1)
+    tl.atomic_add(out_ptr + b, counts.to(tl.int64), mask=(b < bins) & (counts != 0), sem="relaxed")
+
+
 @dataclass(frozen=True)
 class HistogramPlan:
-    """How numbers are counted: "plain" or "staged"; numbers a step of one program; programs; warps."""
+    """How numbers are counted, one of PATHS; numbers a step of one program; programs; warps."""
 
     path: str
     block: int
@@ -91,30 +152,49 @@ def plan_histogram(
     block: int | None = None,
     programs: int | None = None,
     num_warps: int | None = None,
+    shared: bool = False,
 ) -> HistogramPlan:
-    """The plan for n numbers; a choice that is given is kept. More bins than MAX_STAGED_BINS fit no program."""
-    path = path or ("staged" if bins <= MAX_STAGED_BINS else "plain")
+    """The plan for n numbers; a choice that is given is kept. More bins than MAX_STAGED_BINS fit no program.
+
+    shared: whether the kernel is compiled for an NVIDIA GPU, the only place for that path.
+    """
+    path = path or ("plain" if bins > MAX_STAGED_BINS else "shared" if shared else "staged")
+    if path == "shared":
+        block = block or SHARED_BLOCK
     block = block or BLOCK
     steps = triton.cdiv(n, block)
     if path == "plain":
         return HistogramPlan(path, block, steps, num_warps or 8)
-    programs = programs or 16 * multiprocessors
-    if isinstance(n, int):  # a size that torch.compile left open does not decide the number of programs
-        programs = min(programs, steps)
-    return HistogramPlan(path, block, programs, num_warps or 4)
+    known = isinstance(n, int)  # a size that torch.compile left open does not decide the number of programs
+    if path == "shared":
+        each = max(1, min(SHARED_PROGRAMS, steps // (SHARED_STEPS * multiprocessors))) if known else SHARED_PROGRAMS
+        warps = max(1, min(16, block // 256))
+    else:
+        each, warps = 16, 4
+    programs = programs or each * multiprocessors
+    return HistogramPlan(path, block, min(programs, steps) if known else programs, num_warps or warps)
+
+
+def _has_shared(x: torch.Tensor) -> bool:
+    """Whether counters can be kept in shared memory: on an NVIDIA GPU, where nothing is interpreted."""
+    return x.is_cuda and torch.version.hip is None and not INTERPRETED
 
 
 def _launch(x, out, path=None, block=None, programs=None, num_warps=None):
     """Count the one-dimensional x into out (bins,), which holds zeros."""
     n, bins = x.shape[0], out.shape[0]
-    plan = plan_histogram(n, bins, multiprocessors(x.device), path, block, programs, num_warps)
+    plan = plan_histogram(n, bins, multiprocessors(x.device), path, block, programs, num_warps, _has_shared(x))
     given = (x, out, n, x.stride(0), bins)
     if plan.path == "plain":
         kernel = wrap_triton(_histogram_plain)
         launch(kernel, (plan.programs,), given, BLOCK_N=plan.block, num_warps=plan.num_warps)
+        return
+    sizes = {"BINS": max(2, triton.next_power_of_2(bins)), "BLOCK_N": plan.block, "num_warps": plan.num_warps}
+    if plan.path == "shared":
+        sizes["COPIES"] = min(32, SHARED_COUNTERS // sizes["BINS"])
+        launch(wrap_triton(_histogram_shared), (plan.programs,), given, **sizes)
     else:
-        kernel, counters = wrap_triton(_histogram_staged), max(2, triton.next_power_of_2(bins))
-        launch(kernel, (plan.programs,), given, BINS=counters, BLOCK_N=plan.block, num_warps=plan.num_warps)
+        launch(wrap_triton(_histogram_staged), (plan.programs,), given, **sizes)
 
 
 def _require(x: torch.Tensor, bins: int) -> None:
@@ -161,8 +241,9 @@ def launch_histogram(
 ) -> torch.Tensor:
     """Write the counts of `x` to `out` and return it, as `plan_histogram` says with the choices given.
 
-    x: one dimension, any stride. out: int64 (bins,), contiguous. path is "plain" or "staged"; block and num_warps are
-    powers of two, at most 8192 and 32. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
+    x: one dimension, any stride. out: int64 (bins,), contiguous. path is "plain", "staged" or "shared" (on an NVIDIA
+    GPU); block and num_warps are powers of two, at most 8192 and 32. Raises TypeError, ValueError or RuntimeError with
+    a sentence before any launch.
     """
     checks.require_tensor("out", out, ("int64",))
     if out.dim() != 1:
@@ -174,16 +255,21 @@ def launch_histogram(
     checks.require_apart("out", out, "x", x)
     if out.device != x.device:
         raise ValueError(f"out is on {out.device}; expected the device of x, {x.device}.")
-    if path not in (None, "plain", "staged"):
-        raise ValueError(f'path is {path!r}; expected "plain", "staged" or None.')
-    if path == "staged" and out.shape[0] > MAX_STAGED_BINS:
-        raise ValueError(f'path is "staged" for {out.shape[0]} bins; expected at most {MAX_STAGED_BINS}, or "plain".')
+    if path not in (None, *PATHS):
+        raise ValueError(f'path is {path!r}; expected "plain", "staged", "shared" or None.')
+    if path == "shared" and not _has_shared(x):
+        raise ValueError('path is "shared", whose counters are for an NVIDIA GPU; expected path="staged".')
+    if path in ("staged", "shared") and out.shape[0] > MAX_STAGED_BINS:
+        raise ValueError(f'path is "{path}" for {out.shape[0]} bins; expected at most {MAX_STAGED_BINS}, or "plain".')
     if block is not None:
         checks.require_power_of_two("block", block, 8192)
     if num_warps is not None:
         checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
     if programs is not None and programs < 1:
         raise ValueError(f"programs is {programs}; expected at least 1.")
+    plan = plan_histogram(x.shape[0], out.shape[0], 1, path, block, programs, num_warps, _has_shared(x))
+    if plan.path == "shared" and plan.block < 32 * plan.num_warps:  # two lanes would hold a number, and both count it
+        raise ValueError(f"block is {plan.block} for {plan.num_warps} warps; expected at least {32 * plan.num_warps}.")
     out.zero_()
     if x.numel():
         _launch(x, out, path, block, programs, num_warps)

@@ -28,7 +28,7 @@ from triton.language.extra.cuda import gdc_wait
 
 from kernels.ops import checks, op
 from kernels.ops.early import begin_early, starts_early
-from kernels.ops.joint import add_up, arrive, counters, publish, wait
+from kernels.ops.joint import add_up, arrive, leave, publish, sum_of_words, wait, zeroed_words
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.rmsnorm_backward import rmsnorm_backward
 from kernels.ops.rmsnorm_backward import tolerance as backward_tolerance
@@ -39,6 +39,8 @@ from kernels.ops.row_plan import MAX_BLOCK, RowPlan, plan_for, require_choice
 EPS = 1e-6
 PATHS = ("block", "joint", "split")
 JOINT_PART = 8192
+WHOLE_BYTES = 65536  # of a row that one program holds without spilling
+HELD_PART = 4096  # columns of a part of a row of float32 that does not fit
 NARROW_TILE = 2048  # elements of a program of 4 warps
 
 
@@ -113,9 +115,10 @@ def _rmsnorm_joint(
     x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n,
     residual_stride_m, residual_stride_n, weight_stride, eps, parts, HAS_RESIDUAL: tl.constexpr,
     HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, EARLY: tl.constexpr,
-    ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+    ONE_WARP: tl.constexpr, ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
-    # A program keeps one part of BLOCK_M rows in registers while it waits for the other parts.
+    # A program keeps one part of BLOCK_M rows in registers while it waits for the other parts. EARLY:
+    # one row, whose sums travel in words (arrived_ptr), and a program's part is its number.
     arrival = tl.program_id(0) if EARLY else arrive(arrived_ptr)
     group, part = arrival // parts, arrival % parts
     m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
@@ -126,11 +129,16 @@ def _rmsnorm_joint(
     weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
     squares = tl.sum(z * z, axis=1, keep_dims=True)
     if EARLY:
-        gdc_wait()  # the counters are zero from here on
-    tl.store(state_ptr + m * parts + part, squares, mask=m < M)
-    publish(arrived_ptr + 1 + group)
-    wait(arrived_ptr + 1 + group, parts)
-    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + tl.cast(eps, tl.float32))
+        gdc_wait()  # the words are zero from here on
+        row_words = arrived_ptr + group.to(tl.int64) * parts
+        leave(row_words, part, tl.sum(tl.sum(squares, axis=1), axis=0))
+        total = sum_of_words(row_words, parts, ALL_PARTS, ONE_WARP)
+    else:
+        tl.store(state_ptr + m * parts + part, squares, mask=m < M)
+        publish(arrived_ptr + 1 + group)
+        wait(arrived_ptr + 1 + group, parts)
+        total = add_up(state_ptr, m, M, parts, ALL_PARTS)
+    root = tl.rsqrt(total / N + tl.cast(eps, tl.float32)) + tl.zeros((BLOCK_M, 1), tl.float32)
     _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, part == 0, M, N,
            HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
 
@@ -183,22 +191,28 @@ def plan_rmsnorm(
     """The row plan for x (M, N), with what is different here.
 
     Two tensors are read, so a row is never walked twice by one program: a row that fits is one block, in float32 too.
+    Wider than WHOLE_BYTES, a row of float32 does not fit: registers spill. Where launches begin early it is joint, in
+    parts of HELD_PART columns, of which several fit on a multiprocessor; elsewhere it stays a block.
     Rows of 1024 columns come in pairs. A program of up to NARROW_TILE elements has 4 warps; a larger one has 16, and so
     8 elements in a thread at 4096 columns: one 16-byte load of each tensor in bfloat16. Beyond 16384 elements of two
     bytes, 32.
-    Parts of a joint row are as wide as for a gradient, JOINT_PART while all of them run at once, with 8 warps: several
-    programs share a multiprocessor, and some read while others wait.
+    Parts of other joint rows are as wide as for a gradient, JOINT_PART while all of them run at once. A thread has 32
+    elements of a part: several programs share a multiprocessor, and some read while others wait.
     """
     plan = plan_for(x, path, block, num_warps)
     if plan.path in ("looped", "twice"):
-        plan = plan_for(x, "block" if x.shape[1] <= (block or MAX_BLOCK) else "split", block)
-    if plan.path == "joint" and block is None:
+        chosen = path is None and block is None and x.element_size() * x.shape[1] > WHOLE_BYTES
+        if chosen and starts_early(wrap_triton(_rmsnorm_joint), x.device):
+            plan = plan_for(x, "joint", HELD_PART)
+        else:
+            plan = plan_for(x, "block" if x.shape[1] <= (block or MAX_BLOCK) else "split", block)
+    elif plan.path == "joint" and block is None:
         plan = plan_for(x, "joint", held=2)  # the parts of a kernel that reads two tensors
     rows = plan.block_m
     if plan.path == "block" and block is None:
         rows = max(rows, NARROW_TILE // plan.block_n)
     tile = rows * plan.block_n
-    warps = 4 if tile <= NARROW_TILE else 8 if plan.path == "joint" and tile <= JOINT_PART else 16
+    warps = 4 if tile <= NARROW_TILE else min(max(tile // 1024, 4), 16) if plan.path == "joint" else 16
     if tile > 16384 and x.element_size() == 2:
         warps = 32
     warps = num_warps or warps
@@ -223,16 +237,23 @@ def _launch(x, residual, weight, out, eps, total=None, root=None, path=None, blo
         launch(kernel, (groups,), arguments, **read, **flags, **tile)
         return
     grid, all_parts = (groups * parts,), {"ALL_PARTS": triton.next_power_of_2(parts)}
-    state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
     if plan.path == "joint":
         kernel = wrap_triton(_rmsnorm_joint)
-        early = starts_early(kernel, x.device)
-        arguments = (*tensors, state, counters(1 + groups, x.device, early), M, N, *steps, eps, parts)
+        early = plan.block_m == 1 and starts_early(kernel, x.device)
         overlap = {"launch_pdl": True} if early else {}
-        if early and x.element_size() == 2 and plan.block_n * plan.block_m == JOINT_PART:
+        if early:
+            state = meeting = zeroed_words(M * parts, x.device)
+        else:
+            state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
+            meeting = torch.zeros(1 + groups, dtype=torch.int32, device=x.device)
+        arguments = (*tensors, state, meeting, M, N, *steps, eps, parts)
+        if early and x.element_size() == 2 and plan.block_n == JOINT_PART:
             overlap["maxnreg"] = 64  # four programs a multiprocessor; it would take 70, and three
-        launch(kernel, grid, arguments, **read, **flags, EARLY=early, **all_parts, **tile, **overlap)
+        # Two bytes: rows pass quickly, and looking is then a larger share of the time.
+        looks = {"EARLY": early, "ONE_WARP": early and x.element_size() == 2}
+        launch(kernel, grid, arguments, **read, **flags, **looks, **all_parts, **tile, **overlap)
         return
+    state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
     part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
     arguments = (x, residual, state, M, N, *steps[:4], parts, part_n)
     launch(wrap_triton(_rmsnorm_parts), grid, arguments, **read, **tile)

@@ -29,9 +29,16 @@ import triton
 import triton.language as tl
 
 from kernels.ops import checks, op
+from kernels.ops.early import starts_early
+from kernels.ops.joint import zeroed_words
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.partials import multiprocessors, partials, sum_partials
-from kernels.ops.rmsnorm_backward_wide import rmsnorm_backward_columns, rmsnorm_backward_dots, rmsnorm_backward_joint
+from kernels.ops.rmsnorm_backward_wide import (
+    rmsnorm_backward_columns,
+    rmsnorm_backward_dots,
+    rmsnorm_backward_joint,
+    rmsnorm_backward_words,
+)
 from kernels.ops.rmsnorm_shared import (
     forward_inputs,
     read_row,
@@ -101,6 +108,11 @@ class BackwardPlan:
     teams: int
 
 
+def roomy(element_bytes: int, block_n: int) -> bool:
+    """Whether a program of a joint row has all the registers it asks for, and not a quarter of a multiprocessor's."""
+    return element_bytes == 4 and block_n <= 2048
+
+
 @functools.cache
 def plan_backward(
     M: int | None,
@@ -112,6 +124,7 @@ def plan_backward(
     block: int | None = None,
     num_warps: int | None = None,
     teams: int | None = None,
+    element_bytes: int = 2,
 ) -> BackwardPlan:
     """The plan for M rows (None: not known) of N elements; a choice that is given is kept.
 
@@ -119,8 +132,9 @@ def plan_backward(
             sums: with steps of 4096 elements, from narrow rows, two programs a multiprocessor; with steps of 2048
             elements and half the warps four; beyond 4096 columns one, which has all the registers.
     joint   wider rows in parts: a team of programs walks down the rows together. Small parts, with four programs a
-            multiprocessor, wait best: while one waits, the others read. Beyond 65536 columns parts are twice as wide,
-            so that a row's sums stay few.
+            multiprocessor, wait best: while one waits, the others read. Four bytes an element need more registers than
+            a quarter of a multiprocessor has: three programs there. Beyond 65536 columns parts are twice as wide, so
+            that a row's sums stay few, and half as many.
     split   the same in two launches that read everything twice: for the interpreter, where no program can wait.
     """
     path = path or ("block" if N <= MAX_ROW else "joint" if may_wait else "split")
@@ -134,7 +148,8 @@ def plan_backward(
         block_n = block or min(width, 4096 if path == "joint" and N > 65536 else 2048)
         parts, block_m = triton.cdiv(N, block_n), block_m or 1
         warps = num_warps or (max(block_n // 512, 1) if path == "joint" else 8)
-        teams = teams or max(1, 4 * 2048 * multiprocessors // (max(block_n, 2048) * parts))
+        programs = 3 if path == "joint" and roomy(element_bytes, block_n) else 4
+        teams = teams or max(1, programs * 2048 * multiprocessors // (max(block_n, 2048) * parts))
     if M is not None:
         teams = max(1, min(teams, triton.cdiv(M, block_m)))
     return BackwardPlan(path, block_m, block_n, warps, parts, teams)
@@ -149,7 +164,7 @@ def _launch(
     # A number of rows that torch.compile left open does not decide the plan: one graph serves them all.
     rows = M if isinstance(M, int) else None
     plan = plan_backward(
-        rows, N, multiprocessors(x.device), x.is_cuda, path, block_m, block, num_warps, teams
+        rows, N, multiprocessors(x.device), x.is_cuda, path, block_m, block, num_warps, teams, x.element_size()
     )  # fmt: skip
     read = {"HAS_RESIDUAL": residual is not None, "HAS_WEIGHT": weight is not None}
     flags = {"HAS_DSUM": dsum is not None, "KEEP_WEIGHT": dweight is not None}
@@ -162,6 +177,17 @@ def _launch(
         launch(wrap_triton(_rmsnorm_backward_rows), (plan.teams,), arguments, **read, **flags, STAGES=stages, **tile)
     else:
         parts, all_parts = plan.parts, {"ALL_PARTS": triton.next_power_of_2(plan.parts)}
+        kernel = wrap_triton(rmsnorm_backward_words)
+        if plan.path == "joint" and plan.block_m == 1 and starts_early(kernel, x.device):
+            del tile["BLOCK_M"]
+            ends = (dx, partial, M, N, *steps, *strides(dsum), parts, plan.teams)
+            arguments, options = (*tensors, zeroed_words(M * parts, x.device), *ends), {"launch_pdl": True}
+            if plan.num_warps * 512 == plan.block_n <= 4096 and not roomy(x.element_size(), plan.block_n):
+                options["maxnreg"] = 128  # so that the programs of the plan all run at once
+            launch(kernel, (parts * plan.teams,), arguments, **read, **flags, **all_parts, **tile, **options)
+            if dweight is not None:
+                sum_partials(partial, dweight)
+            return
         state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
         tiles, ends = triton.cdiv(M, plan.block_m), (dx, partial, M, N, *steps, *strides(dsum), parts, plan.teams)
         if plan.path == "joint":
@@ -226,7 +252,8 @@ def launch_rmsnorm_backward(
     M, N = x.shape
     if x.numel() == 0:
         return dx, None if dweight is None else dweight.zero_()
-    plan = plan_backward(M, N, multiprocessors(x.device), x.is_cuda, path, block_m, block, num_warps, teams)
+    choices = (path, block_m, block, num_warps, teams, x.element_size())
+    plan = plan_backward(M, N, multiprocessors(x.device), x.is_cuda, *choices)
     if plan.path == "block" and plan.block_n < N:
         raise ValueError(f'block is {plan.block_n} for rows of {N} elements; expected at least {N}, or path="split".')
     if plan.path == "joint" and plan.parts > multiprocessors(x.device):

@@ -2,8 +2,9 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_wait
 
-from kernels.ops.joint import add_up, arrive, publish, wait
+from kernels.ops.joint import add_up, arrive, leave, publish, sum_of_words, wait
 from kernels.ops.rmsnorm_shared import read_row, read_weight, write_row
 
 
@@ -52,6 +53,49 @@ def rmsnorm_backward_joint(
     if KEEP_WEIGHT:
         partial = tl.sum(dweight, axis=0, keep_dims=True)
         tl.store(partial_ptr + team.to(tl.int64) * N + n, partial, mask=n < N)
+
+
+@triton.jit
+def rmsnorm_backward_words(
+    x_ptr, residual_ptr, weight_ptr, dout_ptr, dsum_ptr, root_ptr, words_ptr, dx_ptr, partial_ptr, M, N,
+    x_stride_m, x_stride_n, residual_stride_m, residual_stride_n, weight_stride, dout_stride_m, dout_stride_n,
+    dsum_stride_m, dsum_stride_n, parts, teams, HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr,
+    HAS_DSUM: tl.constexpr, KEEP_WEIGHT: tl.constexpr, ALL_PARTS: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    # The same, a row at a time, where the words in which programs meet are zeroed by the launch in
+    # front: a program's part is its number, and a sum and its presence travel together.
+    team, part = tl.program_id(0) // parts, tl.program_id(0) % parts
+    n = part.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    weight = read_weight(weight_ptr, n, N, weight_stride, BLOCK_N, HAS_WEIGHT)
+    dweight = tl.zeros([1, BLOCK_N], tl.float32)
+    m = team.to(tl.int64) + tl.arange(0, 1)[:, None]
+    normed, dout, root = read_row(
+        x_ptr, residual_ptr, dout_ptr, root_ptr, m, n, M, N, x_stride_m, x_stride_n, residual_stride_m,
+        residual_stride_n, dout_stride_m, dout_stride_n, HAS_RESIDUAL,
+    )  # fmt: skip
+    dot = tl.sum(tl.sum(dout.to(tl.float32) * weight * normed, axis=1), axis=0)
+    gdc_wait()  # the words are zero from here on
+    leave(words_ptr + team.to(tl.int64) * parts, part, dot)
+    for row in range(team, M, teams):
+        # Past the last row everything is masked off, and there is no word for it.
+        next_m = m + teams
+        next_normed, next_dout, next_root = read_row(
+            x_ptr, residual_ptr, dout_ptr, root_ptr, next_m, n, M, N, x_stride_m, x_stride_n, residual_stride_m,
+            residual_stride_n, dout_stride_m, dout_stride_n, HAS_RESIDUAL,
+        )  # fmt: skip
+        dot = tl.sum(tl.sum(next_dout.to(tl.float32) * weight * next_normed, axis=1), axis=0)
+        row_words = words_ptr + tl.cast(row, tl.int64) * parts
+        if row + teams < M:
+            leave(row_words + tl.cast(teams, tl.int64) * parts, part, dot)
+        mean = sum_of_words(row_words, parts, ALL_PARTS) / N
+        upstream = dout.to(tl.float32)
+        dx = root * (upstream * weight - normed * mean)
+        write_row(dx, dsum_ptr, dx_ptr, m, n, M, N, dsum_stride_m, dsum_stride_n, HAS_DSUM)
+        if KEEP_WEIGHT:
+            dweight += upstream * normed
+        m, normed, dout, root = next_m, next_normed, next_dout, next_root
+    if KEEP_WEIGHT:
+        tl.store(partial_ptr + team.to(tl.int64) * N + n, dweight, mask=n < N)
 
 
 @triton.jit

@@ -13,7 +13,7 @@ joint   a row is cut into parts, each held by one program's registers; the progr
         GPU at once, so there are at most as many as multiprocessors.
 split   a row is cut into parts and two launches walk along them: the first leaves what it found, the second combines
         and writes. Nobody waits, so it works everywhere, Triton's interpreter included; the second read is from memory
-        unless the tensor fits into the cache. (A sum needs no second look: whoever comes last adds the parts up.)
+        unless the tensor fits into the cache. (A sum needs no second look: the second launch adds the parts up.)
 
 The rules, and what each is for. Their numbers were measured on an H200; `scripts/row_plan_grid.py` measures again.
 

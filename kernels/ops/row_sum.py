@@ -14,18 +14,22 @@ Special   infinities and NaN as IEEE 754 says. A sum beyond the dtype's range is
 Gradient  recorded: every element of a row has the gradient of its sum, as a view that copies nothing.
 """
 
+import dataclasses
 import math
 
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.ops import checks, op
+from kernels.ops.early import starts_early
 from kernels.ops.library import direct, launch, register, wrap_triton
-from kernels.ops.row_plan import plan_for, require_choice
+from kernels.ops.row_plan import RowPlan, plan_for, require_choice
 
 HELD = 0  # a sum needs no second look at the row
 PATHS = ("block", "looped", "split")
+SPLIT_BYTES = 8192  # of a row that a program of many takes at a time
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
@@ -35,10 +39,13 @@ def reference(x: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def _row_sum(
-    x_ptr, out_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n, parts, part_n,
-    ALL_PARTS: tl.constexpr, ONE_STEP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    x_ptr, out_ptr, M, N, x_stride_m, x_stride_n, parts, part_n, EARLY: tl.constexpr, ONE_STEP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    # One program adds up one part of BLOCK_M rows, lane by lane, and the lanes at the end.
+    # One program adds up one part of BLOCK_M rows, lane by lane, and the lanes at the end. Out has a
+    # number for each part: a row of one part is done, the parts of others are added up by another launch.
+    if EARLY:
+        gdc_launch_dependents()  # which may start, and waits until this one has ended
     group = tl.program_id(0) // parts
     part = (tl.program_id(0) % parts).to(tl.int64)
     m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
@@ -50,34 +57,51 @@ def _row_sum(
             x = tl.load(x_ptr + m * x_stride_m + n * x_stride_n, mask=(m < M) & (n < N), other=0.0)
             lanes += x.to(tl.float32)
     total = tl.sum(lanes, axis=1, keep_dims=True)
-    if ALL_PARTS == 1:
-        tl.store(out_ptr + m, total.to(out_ptr.dtype.element_ty), mask=m < M)
-    else:
-        # The program that arrives last finds all parts there, and adds them up in their order,
-        # whatever the order in which they came.
-        tl.store(state_ptr + m * parts + part, total, mask=m < M)
-        tl.debug_barrier()
-        if tl.atomic_add(arrived_ptr + group, 1, sem="acq_rel") == parts - 1:
-            each = tl.arange(0, ALL_PARTS)[None, :]
-            mask = (m < M) & (each < parts)
-            sums = tl.load(state_ptr + m * parts + each, mask=mask, other=0.0, cache_modifier=".cg")
-            total = tl.sum(sums, axis=1, keep_dims=True)
-            tl.store(out_ptr + m, total.to(out_ptr.dtype.element_ty), mask=m < M)
+    tl.store(out_ptr + m * parts + part, total.to(out_ptr.dtype.element_ty), mask=m < M)
+
+
+@triton.jit
+def _row_sum_finish(parts_ptr, out_ptr, parts, EARLY: tl.constexpr, ALL_PARTS: tl.constexpr):
+    # The parts of one row, in their order.
+    if EARLY:
+        gdc_wait()
+    m = tl.program_id(0).to(tl.int64)
+    part = tl.arange(0, ALL_PARTS)
+    sums = tl.load(parts_ptr + m * parts + part, mask=part < parts, other=0.0)
+    tl.store(out_ptr + m, tl.sum(sums, axis=0).to(out_ptr.dtype.element_ty))
+
+
+def plan_row_sum(
+    x: torch.Tensor, path: str | None = None, block: int | None = None, num_warps: int | None = None
+) -> RowPlan:
+    """The row plan for x (M, N), with what is different here.
+
+    A part of a row is walked in steps of SPLIT_BYTES, whatever the dtype, and no part is left empty by their rounding.
+    """
+    plan = plan_for(x, path, block, num_warps, HELD)
+    if plan.path == "split" and block is None and plan.block_m == 1:
+        columns = min(triton.next_power_of_2(x.shape[1]), SPLIT_BYTES // x.element_size())
+        plan = plan_for(x, "split", columns, num_warps, HELD)
+    N = int(x.shape[1])
+    part_n = triton.cdiv(triton.cdiv(N, plan.parts), plan.block_n) * plan.block_n
+    return dataclasses.replace(plan, parts=triton.cdiv(N, part_n))
 
 
 def _launch(x, out, path=None, block=None, num_warps=None):
     M, N = x.shape
-    plan = plan_for(x, path, block, num_warps, HELD)
+    plan = plan_row_sum(x, path, block, num_warps)
     tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "num_warps": plan.num_warps}
     groups, parts = triton.cdiv(M, plan.block_m), plan.parts
-    state = arrived = out  # not looked at where a row has one part
-    if parts > 1:
-        state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
-        arrived = torch.zeros(groups, dtype=torch.int32, device=x.device)
     part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
-    arguments = (x, out, state, arrived, M, N, *x.stride(), parts, part_n)
-    tile |= {"ALL_PARTS": triton.next_power_of_2(parts), "ONE_STEP": part_n == plan.block_n}
-    launch(wrap_triton(_row_sum), (groups * parts,), arguments, **tile)
+    sums = out if parts == 1 else torch.empty((M, parts), dtype=torch.float32, device=x.device)
+    kernel, finish = wrap_triton(_row_sum), wrap_triton(_row_sum_finish)
+    early = parts > 1 and starts_early(finish, x.device)
+    tile |= {"EARLY": early, "ONE_STEP": part_n == plan.block_n}
+    launch(kernel, (groups * parts,), (x, sums, M, N, *x.stride(), parts, part_n), **tile)
+    if parts > 1:
+        options = {"launch_pdl": True} if early else {}
+        all_parts = triton.next_power_of_2(parts)
+        launch(finish, (M,), (sums, out, parts), EARLY=early, ALL_PARTS=all_parts, num_warps=1, **options)
 
 
 def launch_row_sum(

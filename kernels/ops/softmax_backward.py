@@ -19,8 +19,10 @@ import triton.language as tl
 
 from kernels.ops import checks, op
 from kernels.ops.early import begin_early, starts_early
+from kernels.ops.joint import zeroed_words
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.row_plan import plan_for, require_choice
+from kernels.ops.softmax_backward_pairs import _softmax_backward_pairs, in_pairs
 from kernels.ops.softmax_parts import FIRST_WORD, _all_words
 
 HELD = 2  # y and dy stay in a program's registers until the sum is known
@@ -170,6 +172,12 @@ def _launch(y, dy, dx, path=None, block=None, num_warps=None):
     grid, all_parts = (groups * parts,), triton.next_power_of_2(parts)
     if plan.path == "joint" and plan.block_m == 1:
         del tile["BLOCK_M"]
+        kernel = wrap_triton(_softmax_backward_pairs)
+        if starts_early(kernel, y.device) and in_pairs(y, dy, dx):
+            steps = (y.stride(0), dy.stride(0), dx.stride(0))
+            arguments = (y, dy, dx, zeroed_words(M * parts, y.device), N, *steps, parts)
+            launch(kernel, grid, arguments, ALL_PARTS=all_parts, launch_pdl=True, **tile)
+            return
         words = torch.zeros(FIRST_WORD + M * parts, dtype=torch.int64, device=y.device)
         arguments = (y, dy, dx, words, N, *strides, dx.stride(0), parts)
         launch(wrap_triton(_softmax_backward_words), grid, arguments, ALL_PARTS=all_parts, **tile)

@@ -10,9 +10,12 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from kernels.ops import row_sum, softmax, softmax_backward
+from kernels.ops import rmsnorm, row_sum, softmax, softmax_backward
 from kernels.ops.add import _add
+from kernels.ops.histogram import _histogram_shared
+from kernels.ops.rmsnorm_backward_wide import rmsnorm_backward_words
 from kernels.ops.row_plan import plan_rows
+from kernels.ops.softmax_backward_pairs import _softmax_backward_pairs
 
 TYPES = {"float32": ("*fp32", 4), "bfloat16": ("*bf16", 2)}  # float16 differs from bfloat16 in conversions only
 
@@ -39,8 +42,27 @@ def compile_rows(module, name: str, plan, arguments: dict, arch: int) -> dict:
     return compile_kernel(kernel, arguments, plan.num_warps, arch)
 
 
+def compile_words(dtype: str, pointer: str, arch: int) -> dict:
+    """Kernels whose programs wait for words that the launch in front sets to zero: where launches begin early."""
+    tensors = ("x", "residual", "weight", "out", "dout", "dx", "y", "dy")
+    common = {f"{name}_ptr": pointer for name in tensors} | {"root_ptr": "*fp32", "partial_ptr": "*fp32"}
+    common |= {"words_ptr": "*i64", "arrived_ptr": "*i64", "state_ptr": "*i64", "sum_ptr": pointer, "dsum_ptr": pointer}
+    common |= {f"{name}_stride_m": "i32" for name in (*tensors, "dsum")} | {
+        f"{t}_stride_n": 1 for t in (*tensors, "dsum")
+    }
+    common |= dict.fromkeys(("M", "N", "parts", "teams"), "i32") | {"weight_stride": 1, "eps": "fp32", "ALL_PARTS": 16}
+    common |= dict.fromkeys(("HAS_RESIDUAL", "HAS_WEIGHT", "HAS_DSUM", "KEEP_SUM", "KEEP_ROOT", "KEEP_WEIGHT"), True)
+    common |= {"EARLY": True, "ONE_WARP": dtype == "bfloat16", "BLOCK_M": 1, "BLOCK_N": 4096}
+    kernels = [rmsnorm._rmsnorm_joint, rmsnorm_backward_words]
+    if dtype == "bfloat16":
+        kernels.append(_softmax_backward_pairs)
+    return {f"{kernel.fn.__name__} {dtype} words": compile_kernel(kernel, common, 8, arch) for kernel in kernels}
+
+
 def compile_all(arch: int) -> dict:
     facts = {}
+    counted = {"x_ptr": "*i32", "out_ptr": "*i64", "n": "i32", "stride": 1, "bins": "i32", "BINS": 256, "COPIES": 32}
+    facts["histogram shared"] = compile_kernel(_histogram_shared, counted | {"BLOCK_N": 4096}, 16, arch)
     for dtype, (pointer, element_bytes) in TYPES.items():
         pointers = {"x_ptr": pointer, "out_ptr": pointer}
         facts[f"add {dtype}"] = compile_kernel(
@@ -65,8 +87,8 @@ def compile_all(arch: int) -> dict:
             )
             plan = plan_rows(None, N, element_bytes, sm_count=132, held=0)
             common = {**pointers, "M": "i32", "N": width, "x_stride_m": "i32", "x_stride_n": 1}
-            tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "ALL_PARTS": 1, "ONE_STEP": N <= 4096}
-            common |= {"state_ptr": pointer, "arrived_ptr": pointer, "parts": 1, "part_n": "i32", **tile}
+            tile = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "EARLY": False, "ONE_STEP": N <= 4096}
+            common |= {"parts": 1, "part_n": "i32", **tile}
             facts[f"row_sum {dtype} {N}"] = compile_kernel(row_sum._row_sum, common, plan.num_warps, arch)
         strided = {**pointers, "M": "i32", "N": "i32", "x_stride_m": "i32", "x_stride_n": "i32", "out_stride_m": "i32"}
         facts[f"softmax {dtype} strided"] = compile_kernel(
@@ -80,10 +102,14 @@ def compile_all(arch: int) -> dict:
         split = {"parts": "i32", "part_n": "i32", "state_ptr": "*fp32", "ALL_PARTS": 8, "BLOCK_M": 1, "BLOCK_N": 4096}
         for kernel in (softmax._softmax_parts, softmax._softmax_finish):
             facts[f"{kernel.fn.__name__} {dtype}"] = compile_kernel(kernel, {**strided, **split}, 8, arch)
-        parts = {"state_ptr": "*fp32", "arrived_ptr": "*i32", "parts": "i32", "part_n": "i32", "ALL_PARTS": 16}
+        parts = {"out_ptr": "*fp32", "parts": "i32", "part_n": "i32", "EARLY": arch >= 90}
         common = {**pointers, "M": "i32", "N": "i32", "x_stride_m": "i32", "x_stride_n": 1, **parts}
         common |= {"BLOCK_M": 1, "BLOCK_N": 4096, "ONE_STEP": False}
         facts[f"row_sum {dtype} parts"] = compile_kernel(row_sum._row_sum, common, 8, arch)
+        if arch >= 90:
+            finish = {"parts_ptr": "*fp32", "out_ptr": pointer, "parts": "i32", "EARLY": True, "ALL_PARTS": 64}
+            facts[f"row_sum {dtype} finish"] = compile_kernel(row_sum._row_sum_finish, finish, 1, arch)
+            facts |= compile_words(dtype, pointer, arch)
         ones = {"N": 1, "x_stride_m": 1, "x_stride_n": 1, "out_stride_m": 1}
         facts[f"looped column {dtype}"] = compile_kernel(
             softmax._softmax_looped, {**pointers, **ones, "BLOCK_N": 16}, 4, arch

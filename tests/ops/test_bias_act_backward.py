@@ -91,3 +91,9 @@ def test_what_is_refused(device, monkeypatch):
     ]:
         with pytest.raises(ValueError, match=message):
             launch_bias_act_backward(x, bias, dout, dx, torch.empty_like(bias), **choice)
+
+
+def test_one_program_down_a_strip_of_few_rows_writes_the_gradient_of_the_bias(device):
+    for rows in (32, 33, 64, 65):  # 33 to 64 rows: strips half as wide, and one step
+        tensors = OP.inputs((rows, 200), "float32", device, seed=2)
+        assert_all_match(OP, OP.implementations[0].call(*tensors), tensors, "float32")

@@ -10,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.ops import histogram as module
-from kernels.ops.histogram import DTYPES, MAX_BINS, MORE, OP, histogram, launch_histogram
+from kernels.ops.histogram import (
+    DTYPES,
+    MAX_BINS,
+    MORE,
+    OP,
+    HistogramPlan,
+    histogram,
+    inputs,
+    launch_histogram,
+    plan_histogram,
+    reference,
+)
 
 from .shared import Banded, whole_storage
 
@@ -155,7 +166,7 @@ def test_what_is_refused(device, monkeypatch):
         assert str(error.value) == message
     out = torch.empty(4, dtype=torch.int64, device=device)
     for numbers, target, choice, message in [
-        (x, out, {"path": "shared"}, "path is 'shared'"),
+        (x, out, {"path": "sharp"}, "path is 'sharp'"),
         (x, torch.empty(2000, dtype=torch.int64, device=device), {"path": "staged"}, 'path is "staged" for 2000 bins'),
         (x, out, {"block": 3}, "block is 3"),
         (x, out, {"programs": 0}, "programs is 0"),
@@ -164,3 +175,29 @@ def test_what_is_refused(device, monkeypatch):
     ]:
         with pytest.raises(ValueError, match=message):
             launch_histogram(numbers, target, **choice)
+
+
+def test_counters_in_shared_memory_are_for_a_gpu(device):
+    assert plan_histogram(1 << 28, 256, 132, shared=True) == HistogramPlan("shared", 4096, 528, 16)
+    assert plan_histogram(1 << 20, 256, 132, shared=True) == HistogramPlan("shared", 4096, 132, 16)
+    assert plan_histogram(5000, 256, 132, shared=True).programs == 2
+    assert plan_histogram(1 << 28, 256, 132).path == "staged"
+    assert plan_histogram(1 << 28, 1025, 132, shared=True).path == "plain"
+    if device == "cpu":
+        x, out = torch.zeros(5, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)
+        with pytest.raises(ValueError, match='path is "shared", whose counters are for an NVIDIA GPU'):
+            launch_histogram(x, out, path="shared")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "bins"), [(1, 1), (5001, 256), (1_000_003, 7), (3_000_001, 1024), (40_000, 2)])
+def test_counters_in_shared_memory_match_the_reference(dtype, n, bins):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU: the interpreter has no shared memory")
+    (x,) = inputs((n,), dtype, "cuda", 3)
+    for values in (x, x[: n // 2 + 1], x.flip(0)[::2], torch.full_like(x, bins - 1 if bins < 128 else 100)):
+        out = torch.full((bins,), -7, dtype=torch.int64, device="cuda")
+        assert torch.equal(launch_histogram(values, out, path="shared"), reference(values, bins))
+    with pytest.raises(ValueError, match="block is 64 for 4 warps; expected at least 128"):
+        launch_histogram(x, out, path="shared", block=64, num_warps=4)

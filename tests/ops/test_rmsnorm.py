@@ -195,6 +195,14 @@ def test_what_is_refused(device, monkeypatch):
         launch_rmsnorm(x, None, None, torch.empty_like(x), path="block", block=4)
 
 
+def test_a_wide_row_of_float32_is_shared_where_launches_begin_early(monkeypatch):
+    monkeypatch.setattr("kernels.ops.rmsnorm.starts_early", lambda *_: True)
+    wide = plan_rmsnorm(torch.empty(4096, 32768, device="meta"))
+    assert (wide.path, wide.block_n, wide.num_warps, wide.parts) == ("joint", 4096, 4, 8)
+    for shape, dtype in (((4096, 16384), torch.float32), ((4096, 32768), torch.bfloat16)):
+        assert plan_rmsnorm(torch.empty(shape, dtype=dtype, device="meta")).path == "block"
+
+
 def test_the_plan():
     def plan(rows, columns, dtype=torch.bfloat16):
         made = plan_rmsnorm(torch.empty(rows, columns, dtype=dtype, device="meta"))
@@ -207,3 +215,16 @@ def test_the_plan():
     assert plan(4096, 32768, torch.float32) == ("block", 1, 32768, 16)
     assert plan(4096, 32768) == ("block", 1, 32768, 32)
     assert plan(200, 40000)[0] == "split"  # not on a GPU: nobody can wait
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", OP.dtypes)
+@pytest.mark.parametrize("shape", [(64, 131072), (3, 32770), (133, 40001), (1, 1 << 20)])
+def test_rows_whose_sums_travel_in_words(shape, dtype):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU, where programs of one launch run at the same time")
+    inputs = OP.inputs(shape, dtype, "cuda", seed=9)
+    first = rmsnorm(*inputs)
+    for _ in range(3):
+        assert torch.equal(rmsnorm(*inputs), first)
+    assert_matches(OP, first, inputs, dtype)

@@ -143,7 +143,22 @@ def test_the_plan_keeps_partial_sums_few():
     assert (wide.path, wide.block_n, wide.num_warps, wide.parts, wide.teams) == ("joint", 2048, 4, 16, 33)
     wider = plan_backward(64, 131072, 132)
     assert (wider.path, wider.block_n, wider.num_warps, wider.parts, wider.teams) == ("joint", 4096, 8, 32, 8)
+    assert plan_backward(4096, 32768, 132, element_bytes=4).teams == 24
+    assert plan_backward(64, 131072, 132, element_bytes=4).teams == 8
     narrow = plan_backward(131072, 128, 132)
     assert (narrow.block_m, narrow.num_warps, narrow.teams) == (32, 8, 264)
     assert plan_backward(4096, 32768, 132, may_wait=False).path == "split"
     assert plan_backward(None, 1024, 132).teams == 528
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", OP.dtypes)
+@pytest.mark.parametrize("shape", [(300, 32768), (3, 40001), (150, 131072), (1, 65536)])
+def test_rows_whose_sums_travel_in_words(shape, dtype):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU, where programs of one launch run at the same time")
+    inputs = OP.inputs(shape, dtype, "cuda", seed=9)
+    first = rmsnorm_backward(*inputs)
+    for _ in range(3):
+        assert all(torch.equal(a, b) for a, b in zip(rmsnorm_backward(*inputs), first, strict=True))
+    assert_all_match(OP, first, inputs, dtype)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.ops import row_sum as module
-from kernels.ops.row_sum import OP, launch_row_sum, row_sum
+from kernels.ops.row_sum import OP, launch_row_sum, plan_row_sum, row_sum
 
 from .shared import Framed, views, whole_storage
 
@@ -153,3 +153,9 @@ def test_row_sum_refuses_a_scalar_and_an_overlap(device, monkeypatch):
     buffer = torch.ones(16, device=device)
     with pytest.raises(ValueError, match="out overlaps x in memory"):
         launch_row_sum(buffer.view(4, 4), buffer[:4])
+
+
+def test_the_parts_of_a_row_are_walked_in_steps_of_the_same_bytes():
+    for dtype, columns in (("float32", 2048), ("bfloat16", 4096)):
+        plan = plan_row_sum(torch.empty(32, 1 << 20, dtype=getattr(torch, dtype), device="meta"))
+        assert (plan.path, plan.block_n, plan.num_warps, plan.parts) == ("split", columns, 8, 64)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kernels.ops import softmax_backward as module
 from kernels.ops.softmax_backward import OP, launch_softmax_backward, softmax_backward
+from kernels.ops.softmax_backward_pairs import in_pairs
 
 from .shared import Framed, assert_matches, views, whole_storage
 
@@ -113,3 +114,30 @@ def test_what_is_refused(device, monkeypatch):
         launch_softmax_backward(x, y, y)
     with pytest.raises(ValueError, match="path is 'looped'; expected"):
         launch_softmax_backward(x, y, torch.empty_like(x), path="looped")
+
+
+@pytest.mark.parametrize(
+    ("change", "fits"),
+    [
+        (lambda x: x, True),
+        (lambda x: x[:, :-1], False),  # rows of an odd length
+        (lambda x: x[:, 1:-1], False),  # rows that begin at odd elements
+        (lambda x: x[:, :-1][:, ::2], False),
+        (lambda x: x.half(), False),
+        (lambda x: x.t(), False),
+    ],
+    ids=["even", "odd length", "odd beginning", "every other", "float16", "turned"],
+)
+def test_pairs_are_for_even_rows_of_bfloat16(change, fits):
+    x = torch.zeros(4, 40, dtype=torch.bfloat16)
+    assert in_pairs(x, change(x)) is fits
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(3, 32770), (512, 131072), (140, 65538), (300, 49152)])
+def test_rows_in_pairs_match_the_reference(shape):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU, where programs of one launch run at the same time")
+    inputs = OP.inputs(shape, "bfloat16", "cuda", seed=5, padding=2)
+    for _ in range(3):
+        assert_matches(OP, softmax_backward(*inputs), inputs, "bfloat16")

@@ -124,6 +124,12 @@ def _row_operators() -> Iterator[KernelPath]:
     ways = _ways(softmax_backward.PATHS)
     yield from _rows("softmax_backward", dtypes, source, ways, softmax_backward.inputs, backward)
 
+    def even_gradients(shape, dtype, device, seed):
+        return softmax_backward.inputs(shape, dtype, device, seed, padding=2)
+
+    pairs = [("in pairs", (5, 32770), {}, False)]
+    yield from _rows("softmax_backward", ("bfloat16",), source, pairs, even_gradients, backward)
+
 
 def _rmsnorm() -> Iterator[KernelPath]:
     from kernels.ops import rmsnorm, rmsnorm_backward
@@ -166,6 +172,7 @@ def _rmsnorm() -> Iterator[KernelPath]:
     ways = [way for way in _ways(rmsnorm_backward.PATHS) if not way[3] or way[0].startswith("block")]
     straight = [way for way in ways if not way[3]]
     named = {word: [(f"{way[0]}, {word}", *way[1:]) for way in straight] for word in ("x alone", "gradient of the sum")}
+    ways.append(("joint, two rows a step", (5, 9001), {"path": "joint", "block_m": 2}, False))
     make = rmsnorm_backward.inputs
     yield from _rows("rmsnorm_backward", dtypes, source, ways, make, backward)
     yield from _rows("rmsnorm_backward", dtypes, source, named["x alone"], make, alone)
@@ -211,8 +218,8 @@ def _elementwise() -> Iterator[KernelPath]:
         out = torch.empty((256,), dtype=torch.int64, device=x.device)
         return histogram.launch_histogram(x.reshape(-1), out, **choices)
 
-    ways = [(path, (5001,), {"path": path, **({"programs": 2} if path == "staged" else {})}, False)
-            for path in ("plain", "staged")]  # fmt: skip
+    ways = [(path, (5001,), {"path": path, **({} if path == "plain" else {"programs": 2, "block": 2048})}, False)
+            for path in histogram.PATHS]  # fmt: skip
     source = "kernels.ops.histogram:_launch"
     yield from _rows("histogram", histogram.DTYPES, source, ways, histogram.inputs, count)
 
