@@ -61,7 +61,10 @@ def serve(
         bool, typer.Option(help="Render every page after every edit, not only those that changed.")
     ] = False,
 ) -> None:
-    """Preview the site; a saved page is shown again in about a second, and only changed blocks run."""
+    """Preview the site; a saved page is shown again in about a second, and only changed blocks run.
+
+    Pages are there at once, with the outputs that were accepted; blocks that are to run follow, of open pages first.
+    """
     from kernels.lessons.mkdocs_plugin import serve_site
 
     _in_a_project(config_file)

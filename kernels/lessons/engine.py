@@ -115,12 +115,14 @@ class Engine:
         progress: Callable[[str, int, int], None] | None = None,
         only: Callable[[str, Block], bool] | None = None,
         interrupted: Callable[[], bool] | None = None,
+        runs: bool = True,
     ) -> Report:
         """Bring the pages to a state that can be shown, and say what is wrong with them.
 
         `progress` hears (what starts, blocks started, blocks to run). `only` restricts what `accept` runs and may
         replace: it is asked with a page's name and a block. When `interrupted` says yes, what runs is stopped, and the
-        report leaves out the pages that were not done.
+        report leaves out the pages that were not done. Unless it `runs`, pages whose blocks are to run show what was
+        accepted, and say how many wait.
 
         Raises:
             ValueError: `mode` is not a mode.
@@ -140,7 +142,7 @@ class Engine:
                 report.interrupted = True
                 break
             works.append(PageWork(self, self.scan(source), mode, look, only))
-            jobs += works[-1].jobs()
+            jobs += works[-1].jobs() if runs else works[-1].put_off()
         if jobs:
             self.commit = machine.commit(self.root)
         total, started = sum(len(job.items) for job in jobs), [0]
@@ -159,7 +161,7 @@ class Engine:
                 by_page[job.page].take(job, result)
         for name, work in by_page.items():
             outcome = report.pages[name] = work.finish()
-            if mode == "run":
+            if mode == "run" and not outcome.waiting:
                 self._unchanged.put(outcome)
             if mode == "accept":
                 report.written += work.accept()

@@ -181,6 +181,8 @@ class PageOutcome:
     faults: list[Fault] = field(default_factory=list)
     not_chosen: int = 0
     """Blocks that have no outcome, since only others were asked for."""
+    waiting: int = 0
+    """Blocks and values that are to run, where the page shows what is known without."""
 
     def all_faults(self) -> list[Fault]:
         """The page's own faults and those of its blocks, by line."""

@@ -1,9 +1,10 @@
-"""What a live preview has shown, and so what it must render after an edit: the page that changed, then the others.
+"""What a live preview has shown, and so what it must render in a build: the page that changed, then the others.
 
-A page is rendered first when its own text or outputs are no longer what was shown. What pages have in common (titles in
-the navigation, front matter, the theme, a page such as a glossary that others are made from) may have changed as well.
-Then all other pages follow in a second build, which stops as soon as another file is saved. Nothing here knows a site
-generator: a page is anything that has the attributes of `FACTS`, an address `url`, and no `content` until it was read.
+`turns.py` says which pages a build looks at. Of these it renders those whose text or outputs are not what was shown.
+What pages have in common (titles in the navigation, front matter, the theme, a page such as a glossary that others are
+made from) may have changed as well: a build that looks at all pages renders all that this concerns. It stops as soon as
+another file is saved. Nothing here knows a site generator: a page is anything that has the attributes of `FACTS`, an
+address `url`, and no `content` until it was read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.lessons.model import PageOutcome, PageSource
+from kernels.lessons.turns import Turn, Turns
 
 FACTS = ("title", "meta", "toc", "present_anchor_ids")
 """What others may ask a page that is not rendered in this build: it says what it said when it was."""
@@ -37,10 +39,12 @@ class Preview:
     """Follows the builds of a live preview. One page at a time is rendered; builds come one after another."""
 
     def __init__(self) -> None:
-        self.edited_first = False
-        """Whether another build follows this one, so that other pages may wait for it."""
-        self.interrupted: Callable[[], bool] = lambda: False
-        """Whether a file was saved since: a build that renders what had to wait then leaves the rest to the next."""
+        self.turns = Turns()
+        """Which pages a build looks at, where others follow it."""
+        self.saved: Callable[[], bool] = lambda: False
+        """Whether a file was saved since the build began."""
+        self.addresses: dict[str, str] = {}
+        """The pages that a browser can ask for, by the paths of their files below the site."""
         self.common = ""
         """Digest of what all pages have in common; set before pages are written, read when they are."""
         self.rendered: list[str] = []
@@ -49,7 +53,6 @@ class Preview:
         """Those of them that do not look as before."""
         self.unchecked = False
         """Whether pages were left out of this build that may have changed as well."""
-        self._edited = False
         self._shown: dict[str, _Shown] = {}
         self._states: dict[str, tuple[PageOutcome, str]] = {}
         self._due: set[str] = set()
@@ -60,15 +63,27 @@ class Preview:
         self._shown.clear()
         self._states.clear()
 
-    def edited(self, sources: list[PageSource], before: dict[str, PageOutcome]) -> set[str]:
-        """Begin a build: names of the pages whose text is not what it was before. They come first, if there are any."""
-        first = {
-            each.name
-            for each in sources
-            if each.name not in before or before[each.name].scan.source.digest != each.digest
-        }
-        self._edited = self.edited_first and bool(self._shown) and bool(first)
-        return first if self._edited else set()
+    def interrupted(self) -> bool:
+        """Whether something goes before what is being built, which then leaves the rest to the next build."""
+        return self.saved() or self.turns.called
+
+    def begin(self, sources: list[PageSource], before: dict[str, PageOutcome], first: str = "") -> Turn:
+        """Begin a build: what it does. `before` is what the last one knew of the pages, `first` see `Turns.next`."""
+        unseen = {source_of_page(name) for name in set(self.addresses.values()) - self._shown.keys()}
+        return self.turns.next(sources, before, unseen, first)
+
+    def open(self, address: str) -> str:
+        """A browser asks for a file of the site: the page that it is, if it is one that nobody has seen; else ""."""
+        name = self.addresses.get(address, "")
+        if not name:
+            return ""
+        shown = self._shown.get(name)
+        self.turns.open(source_of_page(name), shown is None, bool(shown and shown.outcome.waiting))
+        return name if shown is None and self.turns.stepwise else ""
+
+    def is_shown(self, name: str) -> bool:
+        """Whether a page has been shown."""
+        return name in self._shown
 
     def plan(self, outcomes: dict[str, PageOutcome], common: str, *, complete: bool) -> None:
         """Decide which pages are due. `common` is what pages have in common, as far as is known now.
@@ -79,12 +94,14 @@ class Preview:
         self.common, self.rendered, self.repainted, self._stopped = common, [], [], False
         self.unchecked = not complete
         self._due = {name for name, (_, state) in self._states.items() if self._of(name, "state") != state}
-        if not self._edited:
+        if self.turns.now.names:
+            self._due = {name for name in self._due if source_of_page(name) in self.turns.now.names}
+        else:
             self._due |= {name for name in self._states if self._of(name, "common") != common}
 
     def is_due(self, name: str) -> bool:
         """Whether a page is to be rendered in this build; asked again before it is written."""
-        if self._shown and not self._edited and not self._stopped:
+        if self._shown and not self.turns.now.waited_for and not self._stopped:
             self._stopped = self.interrupted()
         return name in self._due and not self._stopped
 
@@ -137,11 +154,23 @@ class Preview:
         if shown is not None and shown.outcome is outcome:
             return shown.state  # the engine says that nothing has happened to it
         outcomes = [(o.status == "failed", o.output.text, o.label, o.faults) for o in outcome.outcomes.values()]
-        parts = [outcomes, outcome.scan.source.digest, outcome.values, outcome.faults, outcome.snippets]
+        parts = [
+            outcomes,
+            outcome.waiting,
+            outcome.scan.source.digest,
+            outcome.values,
+            outcome.faults,
+            outcome.snippets,
+        ]
         state = hashlib.sha256(repr(parts).encode()).hexdigest()
         if shown is not None and shown.state == state:
             shown.outcome = outcome
         return state
+
+
+def source_of_page(name: str) -> str:
+    """The name of the source of a page: a notebook that is shown as a page has another."""
+    return name.removesuffix(".ipynb") + ".py" if name.endswith(".ipynb") else name
 
 
 def facts_of(page: Any) -> dict[str, Any]:

@@ -13,24 +13,30 @@ from kernels.lessons.preview import Preview
 log = logging.getLogger("mkdocs.plugins.lessons")
 
 _OTHERS_AFTER_S = 0.3
+_PATIENCE_S = 120.0  # for a page that is asked for and not there yet
 
 
 class EditedFirst:
     """Goes before a live reload server among the bases of a class, and takes the place of its loop.
 
-    Waiting for a page ends when that page is there, not when all are. Browsers are told to load again when a page of a
-    following build does not look as before. A build that fails leaves what is shown.
+    Waiting for a page ends when that page is there, not when all are; a page that nobody has seen is built when a
+    browser asks for it. A browser is told to load again when the page that it shows does not look as before, and when
+    something was saved that is no page, as a style sheet is. A build that fails leaves what is shown.
     """
 
     _preview = Preview()
     _accept = staticmethod(lambda: None)
     _asked_to_accept = False
+    _failures = 0
+    """How many builds have failed."""
+    _of_all = 0
+    """When something was last shown that is no page."""
 
     def follow(self, preview: Preview, accept: Callable[[], None]) -> None:
         """Let a build render the edited page only, as another comes after it. `accept` is called for the key a."""
-        self._preview, self._accept = preview, accept
-        preview.edited_first = True
-        preview.interrupted = lambda: self._want_rebuild
+        self._preview, self._accept, self._epochs = preview, accept, {}
+        preview.turns.stepwise = True
+        preview.saved = lambda: self._want_rebuild
 
     def hear(self, key: str) -> None:
         """Remember that the key a was pressed; the loop answers, between two builds."""
@@ -38,6 +44,23 @@ class EditedFirst:
             with self._rebuild_cond:
                 self._asked_to_accept = True
                 self._rebuild_cond.notify_all()
+
+    def wait_for_page(self, address: str) -> None:
+        """A browser asks for a file of the site. If it is a page that nobody has seen, it comes next."""
+        name = self._preview.open(address)
+        if self._preview.turns.called:
+            with self._rebuild_cond:
+                self._rebuild_cond.notify_all()
+        if name:
+            with self._epoch_cond:
+                failures = self._failures
+                self._epoch_cond.wait_for(
+                    lambda: self._preview.is_shown(name) or self._failures > failures or self._shutdown, _PATIENCE_S
+                )
+
+    def epoch_of(self, address: str) -> int:
+        """When a page, or something that every page may show, was last shown anew."""
+        return max(self._of_all, self._epochs.get(self._preview.addresses.get(address, address), 0))
 
     def _build_loop(self) -> None:
         with heard(self.hear) as keys:
@@ -53,7 +76,7 @@ class EditedFirst:
                 if not (follows or failed or told or self._want_rebuild):
                     log.info("All pages are up to date.")
                     told = True
-                while not (self._want_rebuild or self._shutdown or self._asked_to_accept):
+                while not (self._want_rebuild or self._shutdown or self._asked_to_accept or self._preview.turns.called):
                     self._rebuild_cond.wait(timeout=_OTHERS_AFTER_S if follows else self.shutdown_delay)
                     if follows:
                         break
@@ -74,9 +97,13 @@ class EditedFirst:
             failed, told = not self._built(), False
             with self._epoch_cond:
                 if failed:
+                    self._failures += 1
                     self._wanted_epoch = self._visible_epoch
                 elif edited or self._preview.repainted:
                     self._visible_epoch = self._wanted_epoch = self._wanted_epoch if edited else _now()
+                    self._epochs |= dict.fromkeys(self._preview.repainted, self._visible_epoch)
+                    if not self._preview.repainted:
+                        self._of_all = self._visible_epoch
                 self._epoch_cond.notify_all()
             if not failed:
                 self._tell(time.perf_counter() - began, edited)

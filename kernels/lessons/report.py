@@ -79,6 +79,13 @@ def summary(report: Report) -> str:
     return text if not adrift else f"{text}; {adrift} did neither, which is an error of the engine"
 
 
+def known(report: Report) -> str:
+    """Of a report on pages that were looked at and not run: what they show, and what is still to run."""
+    waiting = sum(page.waiting for page in report.pages.values())
+    rest = f"; {counted(waiting, 'block or value', 'blocks and values')} of them wait to be run" if waiting else ""
+    return f"{counted(len(report.pages), 'page')} as accepted{rest}"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """`1 page`, `2 pages`."""
     return f"{number} {one if number == 1 else many or one + 's'}"

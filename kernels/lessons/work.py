@@ -74,6 +74,13 @@ class PageWork:
                 jobs.append(Job(self.scan.source.name, self.scan.source.path, items, limits, compiled))
         return jobs
 
+    def put_off(self) -> list[Job]:
+        """Run nothing now: the page shows what is known, and says how much of it waits to be run."""
+        self.outcome.waiting = sum(len(job.items) for job in self.jobs())
+        self.to_run.clear()
+        self.inline_runs = False
+        return []
+
     def _reuse(self, block: Block) -> bool:
         """Let an accepted output or a stored run of the same code in the same environment stand in for a run."""
         environment = self.engine.machine.environment(self.scan.needs_of(block))
@@ -246,7 +253,8 @@ class PageWork:
             shown = today
         elif stored is None:
             reasons = "; ".join(self.engine.machine.lacking(self.scan.needs_of(block)))
-            why = f"it cannot be run here ({reasons})" if reasons else "this mode runs nothing"
+            why = "this mode runs nothing" if not self.outcome.waiting else "it waits for its turn to be run"
+            why = f"it cannot be run here ({reasons})" if reasons else why
             self._block_fault(faults, block, "missing", f"no accepted output, and {why}")
             return Outcome(block, "failed", Output(), "", "", faults)
         else:
@@ -278,7 +286,9 @@ class PageWork:
         )
         what = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         because = f"{what} changed" if names else "its own code or an earlier block of its session changed"
-        self._block_fault(faults, block, "stale", f"recorded on {stored.label} from other code: {because}")
+        runs_here = self.outcome.waiting and not self.engine.machine.lacking(self.scan.needs_of(block))
+        waits = "; it waits for its turn to be run here" if runs_here else ""
+        self._block_fault(faults, block, "stale", f"recorded on {stored.label} from other code: {because}{waits}")
 
     def _confirmed(self, block: Block, stored: Accepted) -> bool:
         """A run of today's code gave what is accepted: other code, same output, nothing on the page is untrue."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
 from dataclasses import dataclass, field
 
@@ -61,7 +60,7 @@ def parse_module(text: str, module: str, *, is_package: bool) -> PythonModule:
 
 
 def _describe(statement: ast.stmt, package: str) -> Symbol:
-    normal = _DocstringRemover().visit(copy.deepcopy(statement))
+    normal = _DocstringRemover().visit(statement)  # nobody needs its docstrings
     symbol = Symbol(digests=[hashlib.sha256(_written_out(normal).encode()).hexdigest()])
     inner_of_chain: set[ast.AST] = set()
     for node in ast.walk(normal):

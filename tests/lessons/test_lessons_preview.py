@@ -24,16 +24,16 @@ class Site:
 
     def __init__(self, *names):
         self.preview = Preview()
-        self.preview.edited_first = True
+        self.preview.turns.stepwise = True
         self.pages = {name: outcome(name) for name in names}
         self.titles = dict.fromkeys(names, "title")
         self.before = {}
 
     def build(self):
-        asked = self.preview.edited([page.scan.source for page in self.pages.values()], self.before)
+        turn = self.preview.begin([page.scan.source for page in self.pages.values()], self.before)
         self.before = dict(self.pages)
         found = {name: SimpleNamespace(url=name, content=None, **UNREAD) for name in self.pages}
-        self.preview.plan(self.pages, self.preview.in_common(found, []), complete=not asked)
+        self.preview.plan(self.pages, self.preview.in_common(found, []), complete=not turn.names)
         for name, page in found.items():
             if self.preview.is_due(name):
                 page.title, page.content = self.titles[name], "read"
@@ -43,7 +43,7 @@ class Site:
         for name, page in found.items():
             if self.preview.is_due(name):
                 self.preview.show(name, f"{page.title} {self.pages[name].outcomes}", page, {})
-        return sorted(asked) or sorted(self.pages)
+        return sorted(turn.names) or sorted(self.pages)
 
 
 def test_every_page_is_rendered_once_and_then_none():
@@ -81,10 +81,10 @@ def test_a_save_stops_the_pages_that_follow_and_they_come_later():
     site.pages["b"], site.titles["b"] = outcome("b", text="another"), "another title"
     site.build()
     asked = iter([False, True])
-    site.preview.interrupted = lambda: next(asked, True)
+    site.preview.saved = lambda: next(asked, True)
     site.build()
     stopped = list(site.preview.rendered)
-    site.preview.interrupted = lambda: False
+    site.preview.saved = lambda: False
     assert site.preview.behind()
     site.build()
     assert sorted(stopped + site.preview.rendered) == ["a", "c"] and site.preview.rendered
@@ -94,7 +94,7 @@ def test_an_edited_page_is_rendered_though_another_is_saved_meanwhile():
     site = Site("a", "b")
     site.build()
     site.pages["b"] = outcome("b", text="another")
-    site.preview.interrupted = lambda: True
+    site.preview.saved = lambda: True
     site.build()
     assert site.preview.rendered == ["b"]
 

@@ -10,58 +10,15 @@ import os
 import re
 import socket
 import statistics
-import subprocess
 import time
-import urllib.request
 
 import pytest
-from lessons_project import CONFIG, Project, fence, marks
+from lessons_project import CONFIG, Preview, Project, fence, marks
 
 from kernels.lessons.command import why_it_ended
 from kernels.lessons.mkdocs_plugin.server import PreviewServer
 
 pytestmark = pytest.mark.slow
-
-
-class Preview:
-    """`lessons serve` on a free port."""
-
-    def __init__(self, project: Project, *arguments: str, stdin=None) -> None:
-        self.project = project
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.address = f"http://127.0.0.1:{port}/"
-        self.said = project.root.parent / "said.log"
-        with self.said.open("wb") as said:
-            command = ("lessons", "serve", "--address", f"127.0.0.1:{port}", *arguments)
-            self.process = project.start(*command, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=said)
-
-    def end(self) -> None:
-        """End it as a terminal that is closed does, so that it takes away what it made."""
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise
-
-    def read(self, page: str = "") -> str:
-        try:
-            with urllib.request.urlopen(self.address + page, timeout=5) as answer:
-                return answer.read().decode()
-        except OSError:
-            return ""
-
-    def wait_for(self, words: str, page: str = "", limit_s: float = 20.0) -> float:
-        """Seconds until the page holds the words."""
-        began = time.perf_counter()
-        while time.perf_counter() - began < limit_s:
-            if words in self.read(page):
-                return time.perf_counter() - began
-            time.sleep(0.02)
-        raise AssertionError(f"after {limit_s} s {page!r} does not hold {words!r}: {self.read(page)}")
 
 
 @pytest.fixture

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 from mkdocs.structure.files import File
+from mkdocs.utils import get_markdown_title
+from mkdocs.utils import meta as front_matter
 
 from kernels.lessons.model import PageOutcome
 from kernels.lessons.preview import Preview, stamps
@@ -43,6 +46,11 @@ class LiveSite:
         """
         self._nav, self._shared = nav, shared
         pages = {file.src_uri: file for file in files.documentation_pages() if outcome_of(file.src_uri)}
+        for file in files.documentation_pages():
+            if file.src_uri not in pages and self.preview.turns.now.names:  # its turn comes
+                file.is_modified = _no
+                _introduce(file)
+        self.preview.addresses = {file.dest_uri: file.src_uri for file in files.documentation_pages()}
         outcomes = {name: outcome_of(name) for name in pages}
         self.preview.plan(outcomes, self._in_common(config, files), complete=complete)
         for name in self.preview.forget_gone(pages):
@@ -57,6 +65,8 @@ class LiveSite:
                 links = self.preview.recall(name, file.page)
                 known = {files.get_file_from_path(other): anchors for other, anchors in links.items()}
                 file.page.links_to_anchors = {other: known[other] for other in known if other is not None}
+                if not self.preview.is_shown(name) and not self.preview.is_due(name):
+                    _introduce(file)
 
     def all_read(self, config, files) -> None:
         """All pages of this build have been read: now their titles are known."""
@@ -75,11 +85,11 @@ class LiveSite:
         self.preview.show(page.file.src_uri, output, page, links)
 
     def fill_search(self, config) -> None:
-        """Give the search's index all pages. When the edited page alone was built, the build that follows does so."""
+        """Give the search's index all pages. When somebody waits for a page, the build that follows does so."""
         index = _search_index(config)
         if index is None:
             return
-        if not self.preview.unchecked:
+        if not self.preview.unchecked or not self.preview.turns.now.waited_for:
             for name, page in self._to_index.items():
                 index.entries = []
                 index.add_entry_from_context(page)
@@ -93,6 +103,24 @@ class LiveSite:
         theme = stamps(Path(config.theme.custom_dir)) if config.theme.custom_dir else []
         settings = Path(config.config_file_path).stat().st_mtime_ns if config.config_file_path else 0
         return self.preview.in_common(pages, [_outline(self._nav.items), self._shared, theme, settings])
+
+
+def _no() -> bool:
+    return False
+
+
+def _introduce(file: File) -> None:
+    """Tell a page that is not read yet what its file says of it: other pages show its title and its front matter."""
+    page = file.page
+    if page is None:
+        return
+    if file.src_uri.endswith(".ipynb"):
+        text, meta = "".join(json.loads(file.content_string)["cells"][0]["source"]), {}
+    else:
+        text, meta = front_matter.get_data(file.content_string)
+    page.meta, title = meta, meta.get("title") or get_markdown_title(text)
+    if title and "title" not in vars(page):  # else the navigation names it
+        page.title = title
 
 
 def _outline(items) -> list:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from markdown import Markdown
@@ -31,6 +31,20 @@ def page_sources(files) -> list[PageSource]:
         if file.src_uri.endswith(".md") and file.abs_src_path:
             found.append(page_source(file.src_uri, Path(file.abs_src_path), file.content_string))
     return sorted(found, key=lambda source: source.name)
+
+
+def in_order_of(nav, sources: list[PageSource]) -> list[PageSource]:
+    """These pages in the order of a navigation, as mkdocs.yml has it; those that it does not name come behind."""
+    names = [*_names(nav), "index.md"]
+    return sorted(sources, key=lambda source: names.index(source.name) if source.name in names else len(names))
+
+
+def _names(nav) -> Iterator[str]:
+    for item in nav.values() if isinstance(nav, dict) else nav or ():
+        if isinstance(item, str):
+            yield item
+        else:
+            yield from _names(item)
 
 
 def page_source(name: str, path: Path, text: str) -> PageSource:

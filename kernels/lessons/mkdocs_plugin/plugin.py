@@ -7,6 +7,7 @@ import logging
 import os
 from pathlib import Path
 
+from mkdocs.commands import serve as serve_command
 from mkdocs.config import base
 from mkdocs.config import config_options as options
 from mkdocs.exceptions import Abort, PluginError
@@ -18,16 +19,17 @@ from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
 from kernels.lessons.explained import linked
 from kernels.lessons.mkdocs_plugin.live import LiveSite
-from kernels.lessons.mkdocs_plugin.pages import docs_name, new_markdown_of, page_sources
+from kernels.lessons.mkdocs_plugin.pages import docs_name, in_order_of, new_markdown_of, page_sources
 from kernels.lessons.mkdocs_plugin.server import PreviewServer
 from kernels.lessons.model import Fault, PageOutcome, PageSource
 from kernels.lessons.notebook import is_notebook, notebook_sources, write_notebooks
-from kernels.lessons.preview import Preview
+from kernels.lessons.preview import Preview, source_of_page
 from kernels.lessons.progress import showing
 from kernels.lessons.render import PageRenderer
-from kernels.lessons.report import acceptable, counted, judged, ran, summary
+from kernels.lessons.report import acceptable, counted, judged, known, ran, summary
 from kernels.lessons.scan import annotate_known, rendered_unseen
 from kernels.lessons.staging import Staging
+from kernels.lessons.turns import Turn
 
 log = logging.getLogger("mkdocs.plugins.lessons")
 
@@ -53,7 +55,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self.command = "build"
         self.dirty = False
         self.report = self._notebooks = self._brought = Report()
-        self._asked: set[str] = set()
+        self._turn = Turn()
         self._made: list[str] = []
         self._made_of: tuple | None = None
         self._staging: Staging | None = None
@@ -66,6 +68,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
     def on_startup(self, *, command: str, dirty: bool) -> None:
         """Remember whether this is a build or a live preview; being here keeps the plugin between rebuilds."""
         self.command, self.dirty = command, dirty
+        self.preview.turns.stepwise = self.previewing and serve_command.LiveReloadServer is PreviewServer
 
     def on_shutdown(self) -> None:
         """End the warm workers."""
@@ -110,7 +113,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         """Run the notebooks, and give the site what was made of them before another plugin looks for notebooks."""
         self._late = []
         sources = notebook_sources(self.engine.root)
-        self._asked = self.preview.edited([*page_sources(files), *sources], self.report.pages)
+        pages = in_order_of(config.nav, page_sources(files))
+        self._turn = self.preview.begin([*pages, *sources], self.report.pages, pages[0].name if pages else "")
         self._brought = Report()
         self._notebooks = self._bring(sources)
 
@@ -136,7 +140,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self.report = self._bring(page_sources(files))
         self.report.pages |= self._notebooks.pages
         self.report.interrupted |= self._notebooks.interrupted
-        log.info("Lessons: %s", summary(self._brought))
+        log.info("Lessons: %s", summary(self._brought) if self._turn.runs else known(self._brought))
         if self.command == "serve":
             for line in ran(self._brought, docs_name(config)):
                 log.info("%s", line)
@@ -147,13 +151,15 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
     def _bring(self, sources: list[PageSource]) -> Report:
         """The report on these pages; on those that are not asked for in this build, it says what the last one said."""
         mode = os.environ.get("LESSONS_MODE") or self.config.mode
-        asked = [source for source in sources if not self._asked or source.name in self._asked]
-        if asked:
+        asked = [source for source in sources if self._is_asked(source.name)]
+        if asked and self._turn.runs:
             log.info("Lessons: %s in mode %s", counted(len(asked), _kind(asked)), mode)
         try:
             with showing() as progress:
                 stop = self.preview.interrupted if self.previewing else None
-                report = self.engine.bring_up_to_date(asked, mode, progress=progress, interrupted=stop)
+                report = self.engine.bring_up_to_date(
+                    asked, mode, progress=progress, interrupted=stop, runs=self._turn.runs
+                )
         except ValueError as error:
             raise PluginError(str(error)) from None
         self._brought.pages |= report.pages
@@ -161,16 +167,21 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         report.pages |= {name: outcome for name, outcome in self.report.pages.items() if name in left}
         return report
 
+    def _is_asked(self, name: str) -> bool:
+        """Whether this build looks at a page; notebooks are made from the first build on, for all link them."""
+        names = self._turn.names
+        return not names or name in names or (name.endswith(".py") and name not in self.report.pages)
+
     def _outcome(self, uri: str) -> PageOutcome | None:
         """What became of the source of a page of the site: a page, or a notebook that is shown as one."""
-        return self.report.pages.get(uri.removesuffix(".ipynb") + ".py" if uri.endswith(".ipynb") else uri)
+        return self.report.pages.get(source_of_page(uri))
 
     def on_nav(self, nav, *, config, files):
         """Decide what this build renders. A page that it does not read says what it said when it was shown."""
         if self.previewing:
-            known = self.report.pages
-            shared = [known[name].scan.source.digest for name in self.config.shared if name in known]
-            complete = not (self._asked or self.report.interrupted)
+            texts = {each.name: each.digest for each in page_sources(files)}
+            shared = [texts[name] for name in self.config.shared if name in texts]
+            complete = not (self._turn.names or self.report.interrupted)
             self._live.plan(nav, config, files, self._outcome, shared, complete)
         return nav
 
@@ -228,7 +239,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
 
     @event_priority(100)
     def _on_post_build_first(self, *, config) -> None:
-        """Give the search's index all pages. When the edited page alone was built, the build that follows does so."""
+        """Give the search's index all pages. When somebody waits for a page, the build that follows does so."""
         if self.previewing:
             self._live.fill_search(config)
 
@@ -238,9 +249,10 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         publishing = self.command == "gh-deploy" or bool(os.environ.get("MIKE_DOCS_VERSION"))
         strict = config.strict or publishing
         strict |= (os.environ.get("LESSONS_MODE") or self.config.mode) != "run"
-        told = self._brought if self.command == "serve" else self.report  # a preview does not say all again
+        # A preview does not say all again, and nothing of what waits to be run.
+        told = [*(self._brought if self.command == "serve" else self.report).faults(), *self._late]
         fatal = 0
-        for is_fatal, line in judged([*told.faults(), *self._late], docs_name(config), strict=strict):
+        for is_fatal, line in judged(told if self._turn.runs else [], docs_name(config), strict=strict):
             fatal += is_fatal
             log.log(logging.ERROR if is_fatal else logging.WARNING, line)
         if self.command == "serve":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import urllib.parse
 
 from mkdocs.commands import serve as serve_command
@@ -35,11 +36,36 @@ class PreviewServer(EditedFirst, LiveReloadServer):
         """Answer a request, unless it is for another machine's name."""
         asked = environ.get("HTTP_HOST", "")
         if not is_this_machine(self._host) or not asked or is_this_machine(host_of(asked)):
-            return super().serve_request(environ, start_response)
+            return self._answer(environ, start_response)
         said = f"This preview answers requests for localhost, and this one is for {asked!r}. "
         said += "To let others read it, serve at another address: --address 0.0.0.0:8000\n"
         start_response("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
         return [said.encode("utf-8", "replace")]
+
+    def _answer(self, environ, start_response):
+        path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "ignore")
+        poll = re.fullmatch(r"/livereload/([0-9]+)/[0-9]+", path)
+        reader = self._address(urllib.parse.unquote(urllib.parse.urlsplit(environ.get("HTTP_REFERER", "")).path))
+        if not poll or not reader:
+            self.wait_for_page(self._address(path))
+            return super().serve_request(environ, start_response)
+        epoch = int(poll[1])
+        with self._epoch_cond:  # the page in this browser, and no other, is to be loaded again
+            self._epoch_cond.wait_for(lambda: self.epoch_of(reader) > epoch, timeout=self.poll_response_timeout)
+            answer = self.epoch_of(reader)
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"%d" % answer]
+
+    def _address(self, path: str) -> str:
+        """The file of the site that an address of this server names, by its path below the site; "" for another."""
+        if not path.startswith(self.mount_path):
+            return ""
+        below = path[len(self.mount_path) :]
+        if not below or below.endswith("/"):
+            below += "index.html"
+        elif "." not in below.rpartition("/")[2]:
+            below += "/index.html"  # it will be sent on to there
+        return below
 
 
 def host_of(asked: str) -> str:

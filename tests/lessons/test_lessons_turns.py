@@ -1,0 +1,107 @@
+"""A preview answers at once: pages are shown with what is known of them, then blocks run, what is open first."""
+
+import time
+from pathlib import Path
+
+import pytest
+from lessons_project import Preview, fence, marks
+
+from kernels.lessons.model import PageOutcome, PageScan, PageSource
+from kernels.lessons.turns import Turns
+
+
+def pages(**texts):
+    return [PageSource(f"{name}.md", Path(name), text, digest=text) for name, text in texts.items()]
+
+
+def known(sources, *waiting):
+    return {each.name: PageOutcome(PageScan(each), waiting=each.name in waiting) for each in sources}
+
+
+@pytest.fixture
+def turns():
+    made = Turns()
+    made.stepwise = True
+    return made
+
+
+def test_the_first_build_looks_at_one_page_and_runs_nothing(turns):
+    turn = turns.next(pages(a="1", b="1"), {}, set(), "a.md")
+    assert turn.names == {"a.md"} and not turn.runs
+
+
+def test_pages_that_nobody_has_seen_come_before_blocks_and_then_all_are_looked_at(turns):
+    sources = pages(a="1", b="1", c="1")
+    turn = turns.next(sources, known(sources[:1], "a.md"), {"b.md", "c.md"}, "a.md")
+    assert turn.names == {"b.md", "c.md"} and not turn.runs
+    turn = turns.next(sources, known(sources, "a.md", "c.md"), set(), "a.md")
+    assert turn.names == {"a.md", "c.md"} and turn.runs and not turn.waited_for
+    turn = turns.next(sources, known(sources), set(), "a.md")
+    assert not turn.names and turn.runs
+
+
+def test_what_is_opened_comes_first_and_calls_only_where_something_else_is_built(turns):
+    sources = pages(a="1", b="1", c="1")
+    turns.next(sources, known(sources[:1]), {"b.md", "c.md"}, "a.md")  # b and c are built
+    turns.open("c.md", unseen=True, waiting=False)
+    assert not turns.called
+    turns.open("b.md", unseen=False, waiting=False)
+    turns.next(sources, known(sources, "a.md", "b.md"), set(), "a.md")  # blocks of a and b run
+    turns.open("c.md", unseen=True, waiting=False)
+    assert turns.called
+    turn = turns.next(sources, known(sources, "a.md", "b.md"), {"c.md"}, "a.md")
+    assert turn.names == {"c.md"} and not turn.runs and turn.waited_for and not turns.called
+    turns.open("b.md", unseen=False, waiting=True)
+    assert not turns.called  # somebody waits for c
+    turn = turns.next(sources, known(sources, "a.md", "b.md"), set(), "a.md")
+    assert turn.names == {"b.md"} and turn.runs
+
+
+def test_a_saved_page_is_shown_first_and_its_blocks_run_where_it_was_seen(turns):
+    before = pages(a="1", b="1", c="1")
+    turns.next(before, known(before[:2]), {"c.md"}, "a.md")
+    after = pages(a="1", b="2", c="2")  # c was not seen: it is shown as it is, and then b, whose blocks run
+    turn = turns.next(after, known(before[:2]), {"c.md"}, "a.md")
+    assert turn.names == {"c.md"} and not turn.runs
+    turn = turns.next(after, known(before[:2]) | known(after[2:], "c.md"), set(), "a.md")
+    assert turn.names == {"b.md"} and turn.runs
+    turn = turns.next(after, known(after, "a.md", "c.md"), set(), "a.md")
+    assert turn.names == {"c.md"} and turn.runs
+
+
+def test_without_a_build_behind_it_a_build_looks_at_all_pages():
+    assert not Turns().next(pages(a="1"), {}, set(), "a.md").names
+
+
+@pytest.mark.slow
+def test_a_preview_shows_what_was_accepted_and_runs_behind_it_without_stopping_an_edit(project):
+    """Every block is stale and runs for half a minute, and the preview is there, follows a save, and runs in order."""
+    project.write("kernels/toy.py", "def wait():\n    return 0\n")
+    code = "import time\nfrom kernels.toy import wait\ntime.sleep(wait())\n"
+    for name in ("index", "one", "two"):
+        project.page(name, f"# {name}\n\nOld words.\n\n{fence(code + marks(name) + chr(10) + 'print(5)', 'it')}")
+    assert project.lessons("accept").status == 0
+    project.ran()
+    project.write("kernels/toy.py", "def wait():\n    return 30\n")
+    (project.root / ".lessons").rename(project.root.parent / "elsewhere")
+    preview = Preview(project)
+    try:
+        preview.wait_for("kl-badge--stale", limit_s=25)
+        until = time.monotonic() + 20
+        while "index.md it" not in preview.said.read_text():  # it is open, so its block runs
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        for name in ("two/", "one/"):
+            assert "<code>5" in preview.read(name) and "waits for its turn" in preview.read(name)
+        began = time.monotonic()
+        project.edit("docs/two.md", "time.sleep(wait())", "pass")
+        preview.wait_for("kl-badge--stale", "one/")  # shown as it was while another page's block runs
+        while "kl-badge--stale" in preview.read("two/"):
+            assert time.monotonic() - began < 20
+            time.sleep(0.1)
+        project.edit("docs/one.md", "Old words", "New words")
+        project.edit("docs/one.md", "time.sleep(wait())", "pass")
+        preview.wait_for("New words", "one/")
+        assert project.ran() == ["one", "two"]
+    finally:
+        preview.end()
