@@ -22,9 +22,24 @@ if [ "$torch" = cuda ]; then
 else
   echo "Installing the pinned toolchain with a CPU build of torch: about 2.5 GB"
 fi
-.venv/bin/python -m pip install --disable-pip-version-check --progress-bar "${PIP_PROGRESS:-off}" --quiet \
+log="$(mktemp)"
+tell() { # a line now and then, for as long as pip works: what it has said last
+  local seconds=0
+  while sleep "${INSTALL_TELL_S:-20}"; do
+    seconds=$((seconds + ${INSTALL_TELL_S:-20}))
+    echo "  $seconds s: $(grep -c '^Collecting' "$log" || true) packages looked up; $(tail -n 1 "$log" | cut -c 1-90)"
+  done
+}
+tell &
+teller=$!
+trap 'kill "$teller" 2>/dev/null || true; rm -f "$log"' EXIT
+if ! .venv/bin/python -m pip install --disable-pip-version-check --progress-bar "${PIP_PROGRESS:-off}" \
   --constraint constraints/site.txt --constraint "constraints/torch-$torch.txt" \
-  --editable ".[site,triton,cuda,test]"
+  --editable ".[site,triton,cuda,test]" >"$log"; then
+  tail -n 20 "$log" >&2
+  exit 1
+fi
+kill "$teller" 2>/dev/null || true
 rm -f .venv/.installed-*
 touch ".venv/.installed-$torch"
 echo "Installed: $(.venv/bin/python -c 'import importlib.metadata as m; print(", ".join(f"{n} {m.version(n)}" for n in ("torch", "triton", "mkdocs", "mkdocs-material")))')"

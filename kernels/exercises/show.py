@@ -90,7 +90,8 @@ def _failed(result: CheckResult, exercise: Exercise, width: int, verbose: bool, 
         lines += [[], *([("  " + each[: width - 2], "")] for each in failure.drawing.split("\n")), []]
     told = places(failure.anchor, failure.explanation) if places else [f"docs/{exercise.lesson}"]
     for number, place in enumerate(told):
-        lines += _row("read" if not number else "", place, width)
+        served = "make serve" if place.startswith("http://localhost:") else ""  # there is nothing unless it runs
+        lines += _row("read" if not number else served, place, width)
     if result.output.strip() and not verbose:
         lines += _output(result.output, width, _OUTPUT_LINES)
     if verbose and failure.traceback:

@@ -28,6 +28,7 @@ Config = Annotated[
 ]
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")  # Material's notice about its own end of life
 # No emoji: a place such as `page.md:100: failed` holds `:100:`, which would become one.
+OUTPUTS = "lessons_src/outputs"
 _out = Console(highlight=False, soft_wrap=True, emoji=False)
 _err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
@@ -146,7 +147,7 @@ def accept(
     finally:
         engine.close()
     for path in report.written:
-        _out.print(f"wrote {path}", markup=False)
+        _out.print(f"wrote {OUTPUTS}/{path}", markup=False)
     faults = report.faults()
     for text in described(faults, docs):
         _out.print(text, markup=False)

@@ -24,7 +24,7 @@ from kernels.lessons.notebook import is_notebook, scan_notebook
 from kernels.lessons.runner import Job, Runner
 from kernels.lessons.scan import scan_page
 from kernels.lessons.store import RunStore, text_digest
-from kernels.lessons.work import PageWork
+from kernels.lessons.work import INLINE_ITEM, PageWork
 
 MODES = ("run", "frozen", "verify", "accept")
 
@@ -145,11 +145,11 @@ class Engine:
             jobs += works[-1].jobs() if runs else works[-1].put_off()
         if jobs:
             self.commit = machine.commit(self.root)
-        total, started = sum(len(job.items) for job in jobs), [0]
+        total, started = sum(item["kind"] == "block" for job in jobs for item in job.items), [0]
 
         def hear(job: Job, item: str) -> None:
-            started[0] += 1
-            if progress:
+            started[0] += not item.startswith(INLINE_ITEM)  # values in the text take no time worth a count
+            if progress and not item.startswith(INLINE_ITEM):
                 progress(f"{job.page} {item}", started[0], total)
 
         by_page = {work.scan.source.name: work for work in works}

@@ -59,6 +59,7 @@ def _begin(make: Callable, name: str, accept: Callable[[list[str]], None]) -> No
         "lessons/answers.md) have it now: accept them when it is done.",
         markup=False,
     )
+    _out.print(f"Now the blocks of docs/{start.page} run and are accepted: some seconds to two minutes.", markup=False)
     accept([start.page])
 
 

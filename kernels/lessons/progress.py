@@ -22,11 +22,13 @@ def showing() -> Iterator[Callable[[str, int, int], None]]:
             task = bar.add_task("", total=None)
             yield lambda what, count, total: bar.update(task, completed=count, total=total, description=what)
         return
-    last = [time.monotonic()]
+    began = last = time.monotonic()
 
     def tell(what: str, count: int, total: int) -> None:
-        if time.monotonic() - last[0] > _QUIET_S or count == total:
-            last[0] = time.monotonic()
-            print(f"lessons: block {count} of {total}: {what}", file=sys.stderr, flush=True)
+        nonlocal last
+        now = time.monotonic()
+        if now - last > _QUIET_S or count == total:
+            last = now
+            print(f"lessons: block {count} of {total} after {now - began:.0f} s: {what}", file=sys.stderr, flush=True)
 
     yield tell

@@ -78,7 +78,7 @@ def test_a_failure_says_all_that_is_known(check, files):
         "got            1",
         "likely cause   // rounds down – to the floor.",
         "read           docs/lessons/halves.md#odd",
-        "http://localhost:8000/lessons/halves/#odd",
+        "make serve     http://localhost:8000/lessons/halves/#odd",
         "check again    lessons check halves",
     ):
         assert part in text, part

@@ -262,9 +262,11 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             for handler in logging.getLogger("mkdocs").handlers
         )
         if fatal or (config.strict and warned):
+            there = self._staging.target.exists()
+            kept = "the site is as it was" if there else "no site was made; lessons serve shows the pages as they are"
             self._discard()
             if fatal:
-                raise Abort(f"Lessons: {fatal} faults; the site was not changed. {summary(self.report)}")
+                raise Abort(f"Lessons: {counted(fatal, 'fault')}; {kept}. {summary(self.report)}")
             return  # MkDocs itself aborts now, over the warnings that it counted
         self._staging.publish()
         config.site_dir = str(self._staging.target)
