@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from kernels.lessons.keys import heard
 from kernels.lessons.preview import Preview
@@ -29,12 +30,14 @@ class EditedFirst:
     _asked_to_accept = False
     _failures = 0
     """How many builds have failed."""
+    _epochs: Mapping[str, int] = MappingProxyType({})
+    """When pages that look different were last shown, by their names."""
     _of_all = 0
     """When something was last shown that is no page."""
 
     def follow(self, preview: Preview, accept: Callable[[], None]) -> None:
         """Let a build render the edited page only, as another comes after it. `accept` is called for the key a."""
-        self._preview, self._accept, self._epochs = preview, accept, {}
+        self._preview, self._accept = preview, accept
         preview.turns.stepwise = True
         preview.saved = lambda: self._want_rebuild
 
@@ -101,7 +104,7 @@ class EditedFirst:
                     self._wanted_epoch = self._visible_epoch
                 elif edited or self._preview.repainted:
                     self._visible_epoch = self._wanted_epoch = self._wanted_epoch if edited else _now()
-                    self._epochs |= dict.fromkeys(self._preview.repainted, self._visible_epoch)
+                    self._epochs = {**self._epochs} | dict.fromkeys(self._preview.repainted, self._visible_epoch)
                     if not self._preview.repainted:
                         self._of_all = self._visible_epoch
                 self._epoch_cond.notify_all()

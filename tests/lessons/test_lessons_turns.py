@@ -1,6 +1,10 @@
 """A preview answers at once: pages are shown with what is known of them, then blocks run, what is open first."""
 
+import contextlib
+import re
+import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -103,5 +107,43 @@ def test_a_preview_shows_what_was_accepted_and_runs_behind_it_without_stopping_a
         project.edit("docs/one.md", "time.sleep(wait())", "pass")
         preview.wait_for("New words", "one/")
         assert project.ran() == ["one", "two"]
+    finally:
+        preview.end()
+
+
+@pytest.mark.slow
+def test_a_browser_loads_again_when_its_own_page_looks_different_and_when_a_style_sheet_was_saved(project):
+    project.write("docs/look.css", "p {}")
+    project.page("index", "# I\n\nFirst words.\n")
+    project.page("other", "# O\n\nOther words.\n")
+    preview = Preview(project)
+    told = {}
+
+    def poll(page):
+        request = urllib.request.Request(f"{preview.address}livereload/{epochs[page]}/1")
+        request.add_header("Referer", preview.address + page)
+        with contextlib.suppress(OSError), urllib.request.urlopen(request, timeout=40) as answer:
+            told[page] = int(answer.read())
+
+    try:
+        preview.wait_for("First words")
+        preview.wait_for("Other words", "other/")
+        deadline = time.monotonic() + 30
+        while "up to date" not in preview.said.read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        pages = ("", "other/")
+        epochs = {page: int(re.search(r"livereload\((\d+),", preview.read(page))[1]) for page in pages}
+        waiting = [threading.Thread(target=poll, args=(page,), daemon=True) for page in pages]
+        for each in waiting:
+            each.start()
+        project.edit("docs/index.md", "First words", "Second words")
+        waiting[0].join(30)
+        assert told.get("", 0) > epochs[""]
+        preview.wait_for("Second words")
+        time.sleep(1.0)
+        assert "other/" not in told
+        project.edit("docs/look.css", "p {}", "p { color: red }")
+        waiting[1].join(30)
+        assert told.get("other/", 0) > epochs["other/"]
     finally:
         preview.end()
