@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernels.figures.html import figure, number, place, scroll, svg, text
+from kernels.figures.html import PHONE, figure, fitting, number, place, span, svg, text
 from kernels.figures.warps import lane_words, require_warp
 from kernels.trace.requests import BANK_BYTES, BANKS
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kernels.trace.requests import Request
 
 CELL, LEFT, TOP = 18, 58, 34
+NEAR_LEFT, NEAR_RIGHT, NEAR_ROW = 24, 40, 12  # on a phone; its cells hold no numbers, which stand right of each row
 MOST_ROWS, MOST_COLUMNS = 40, 40
 
 
@@ -45,34 +46,48 @@ def bank_figure(request: Request, caption: str = "") -> str:
     """
     _require_shared(request)
     turns = passes(request)
-    words, facts = _words(request), []
+    words, described = _words(request), "; ".join(_fact(turn, banks) for turn, banks in enumerate(turns)) or "no lane"
+    wide = svg("banks", words, described, *_passes_drawn(turns, CELL))
+    near = (PHONE - NEAR_LEFT - NEAR_RIGHT) / BANKS
+    phone = svg("banks", words, described, *_passes_drawn(turns, near))
+    return figure(fitting(words, wide, LEFT + BANKS * CELL + 8, phone), f"{caption} {words}".strip(), "banks")
+
+
+def _passes_drawn(turns: list[dict[int, tuple[int, list[int]]]], cell: float) -> tuple[float, float, list[str]]:
+    """Width, height and drawing. Lanes stand in the boxes, or, where these are small, their number beside a row."""
+    large = cell == CELL
+    left, row = (LEFT, CELL) if large else (NEAR_LEFT, NEAR_ROW)
     boxes: dict[str, list[str]] = {}
-    inside, numbers, names = [], [], []
+    inside, numbers, names, served = [], [], [], []
     for bank in range(BANKS):
         if bank % 4 == 0 or bank == BANKS - 1:
-            numbers.append(f'<text x="{place(LEFT + (bank + 0.5) * CELL)}" y="{TOP - 6}">{bank}</text>')
+            numbers.append(f'<text x="{place(left + (bank + 0.5) * cell)}" y="{TOP - 6}">{bank}</text>')
     for turn, banks in enumerate(turns):
-        y = TOP + turn * CELL
-        names.append(f'<text x="{LEFT - 8}" y="{y + 13}">pass {turn + 1}</text>')
+        y = TOP + turn * row
+        base = y + 13 if large else y + 10
+        names.append(f'<text x="{left - (8 if large else 5)}" y="{base}">{"pass " * large}{turn + 1}</text>')
         for bank in range(BANKS):
-            x = LEFT + bank * CELL
+            x = left + bank * cell
             name = "kl-asked-bank" if bank in banks else "kl-idle"
-            boxes.setdefault(name, []).append(f"M{x + 1} {y + 1}h{CELL - 2}v{CELL - 2}h-{CELL - 2}z")
-            if bank in banks:
+            wide, tall = (cell - 2, row - 2) if large else (cell - 1.5, row - 2)
+            boxes.setdefault(name, []).append(f"M{place(x + 1)} {y + 1}h{place(wide)}v{tall}h-{place(wide)}z")
+            if bank in banks and large:
                 lanes = banks[bank][1]
                 shown = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
-                inside.append(f'<text x="{place(x + CELL / 2)}" y="{y + 13}">{shown}</text>')
-        facts.append(_fact(turn, banks))
+                inside.append(f'<text x="{place(x + cell / 2)}" y="{base}">{shown}</text>')
+        if not large:
+            count = len({lane for _, lanes in banks.values() for lane in lanes})
+            served.append(f'<text x="{PHONE - 2}" y="{base}">{count}</text>')
     body = [
-        text(LEFT, 12, "bank →", "kl-t--soft"),
+        text(left, 12, "bank →", "kl-t--soft"),
         *(f'<path class="{name}" d="{"".join(shapes)}"/>' for name, shapes in sorted(boxes.items())),
         f'<g class="kl-t kl-t--small kl-t--m">{"".join(inside)}</g>',
         f'<g class="kl-t kl-t--soft kl-t--m">{"".join(numbers)}</g>',
-        f'<g class="kl-t kl-t--soft kl-t--e">{"".join(names)}</g>',
+        f'<g class="kl-t kl-t--soft kl-t--e">{"".join(names + served)}</g>',
     ]
-    size = LEFT + BANKS * CELL + 8, TOP + max(1, len(turns)) * CELL + 4
-    picture = svg("banks", words, "; ".join(facts) or "no lane", *size, body)
-    return figure(scroll(words, picture), f"{caption} {words}".strip(), "banks")
+    if not large:
+        body += [text(0, TOP - 6, "pass", "kl-t--soft"), text(PHONE - 2, 12, "lanes served", "kl-t--soft", "e")]
+    return (left + BANKS * cell + 8 if large else PHONE), TOP + max(1, len(turns)) * row + 4, body
 
 
 def bank_tile(request: Request, buffer: Buffer, caption: str = "") -> str:
@@ -91,21 +106,44 @@ def bank_tile(request: Request, buffer: Buffer, caption: str = "") -> str:
     height = -(-len(offsets) // width) if width else 0
     wide, high = min(width, MOST_COLUMNS), min(height, MOST_ROWS)
     asked = {e + i for e in request.elements for i in range(max(1, request.size // buffer.itemsize))}
-    lines, marked, hit = [], [], {}
+    rows = []
     for row in range(high):
+        elements = offsets[row * width : row * width + wide].tolist()
+        banks = [(buffer.address + element * buffer.itemsize) // BANK_BYTES % BANKS for element in elements]
+        rows.append([(bank, element in asked) for bank, element in zip(banks, elements, strict=True)])
+    hit: dict[int, list[int]] = {}
+    for element in asked:
+        hit.setdefault((buffer.address + element * buffer.itemsize) // BANK_BYTES % BANKS, []).append(element)
+    shape = " × ".join(map(str, buffer.shape))
+    words = (
+        f"{buffer.name}, {shape}: the number in a box is its bank. Warp {request.warp} {_verb(request)} the "
+        f"{number(len(asked))} marked element{'s' * (len(asked) != 1)}, which lie in {number(len(hit))} "
+        f"bank{'s' * (len(hit) != 1)}."
+    )
+    if (wide, high) != (width, height):
+        words += f" The first {high} rows and {wide} columns are drawn."
+    described = "; ".join(f"bank {bank}: {len(found)} marked" for bank, found in sorted(hit.items()))
+    described = described or "nothing is asked for"
+    picture = svg("tile", words, described, *_tile_drawn(rows, wide))
+    phone = svg("tile", words, described, *_tile_marked(rows, wide))
+    shown = fitting(f"Banks of {buffer.name}", picture, LEFT + wide * CELL + 8, phone)
+    return figure(shown, f"{caption} {words}".strip(), "banks")
+
+
+def _tile_drawn(rows: list[list[tuple[int, bool]]], wide: int) -> tuple[float, float, list[str]]:
+    """Width, height and drawing of an array: (bank, whether it is asked for) of each element."""
+    high, lines, marked = len(rows), [], []
+    for row, elements in enumerate(rows):
         cells: dict[bool, list[str]] = {True: [], False: []}
-        for column, element in enumerate(offsets[row * width : row * width + wide].tolist()):
-            bank = (buffer.address + element * buffer.itemsize) // BANK_BYTES % BANKS
+        for column, (bank, is_asked) in enumerate(elements):
             x = LEFT + column * CELL
-            cells[element in asked].append(f'<text x="{place(x + CELL / 2)}">{bank}</text>')
-            if element in asked:
+            cells[is_asked].append(f'<text x="{place(x + CELL / 2)}">{bank}</text>')
+            if is_asked:
                 marked.append(f"M{x + 1} {TOP + row * CELL + 1}h{CELL - 2}v{CELL - 2}h-{CELL - 2}z")
         for strong, texts in cells.items():
             name = "kl-t kl-t--small kl-t--m" + (" kl-faint" if not strong else "")
             where = f'transform="translate(0 {TOP + row * CELL + 13})"'
             lines.append(f'<g class="{name}" {where}>{"".join(texts)}</g>' if texts else "")
-    for element in asked:
-        hit.setdefault((buffer.address + element * buffer.itemsize) // BANK_BYTES % BANKS, []).append(element)
     numbers = [
         f'<text x="{place(LEFT + (c + 0.5) * CELL)}" y="{TOP - 6}">{c}</text>'
         for c in range(wide)
@@ -124,18 +162,45 @@ def bank_tile(request: Request, buffer: Buffer, caption: str = "") -> str:
         f'<g class="kl-t kl-t--soft kl-t--m">{"".join(numbers)}</g>',
         f'<g class="kl-t kl-t--soft kl-t--e">{"".join(names)}</g>',
     ]
-    shape = " × ".join(map(str, buffer.shape))
-    words = (
-        f"{buffer.name}, {shape}: the number in a box is its bank. Warp {request.warp} {_verb(request)} the "
-        f"{number(len(asked))} marked element{'s' * (len(asked) != 1)}, which lie in {number(len(hit))} "
-        f"bank{'s' * (len(hit) != 1)}."
-    )
-    if (wide, high) != (width, height):
-        words += f" The first {high} rows and {wide} columns are drawn."
-    described = "; ".join(f"bank {bank}: {len(found)} marked" for bank, found in sorted(hit.items()))
-    size = LEFT + wide * CELL + 8, TOP + high * CELL + 4
-    picture = svg("tile", words, described or "nothing is asked for", *size, body)
-    return figure(scroll(f"Banks of {buffer.name}", picture), f"{caption} {words}".strip(), "banks")
+    return LEFT + wide * CELL + 8, TOP + high * CELL + 4, body
+
+
+def _tile_marked(rows: list[list[tuple[int, bool]]], wide: int) -> tuple[float, float, list[str]]:
+    """The same for a phone: no numbers in the cells, but beside each row the banks of its marked elements."""
+    cell = min(NEAR_ROW, (PHONE - NEAR_LEFT - NEAR_RIGHT) / max(1, wide))
+    right, high = NEAR_LEFT + wide * cell, len(rows)
+    marked, banks, names = [], [], []
+    for row, elements in enumerate(rows):
+        y = TOP + row * NEAR_ROW
+        for column, (_, is_asked) in enumerate(elements):
+            if is_asked:
+                x = place(NEAR_LEFT + column * cell)
+                marked.append(f"M{x} {y}h{place(cell)}v{NEAR_ROW}h-{place(cell)}z")
+        found = sorted({bank for bank, is_asked in elements if is_asked})
+        if found:
+            words = (
+                span(found[0], found[-1]) if len(found) in (1, found[-1] - found[0] + 1) else f"{len(found)} of them"
+            )
+            banks.append(f'<text x="{PHONE - 2}" y="{y + 10}">{words}</text>')
+        if row % 8 == 0 or row == high - 1:
+            names.append(f'<text x="{NEAR_LEFT - 5}" y="{y + 10}">{row}</text>')
+    numbers = [
+        f'<text x="{place(NEAR_LEFT + (c + 0.5) * cell)}" y="{TOP - 6}">{c}</text>'
+        for c in range(wide)
+        if c % 8 == 0 or (c == wide - 1 and c % 8 > 1)
+    ]
+    rules = [f"M{NEAR_LEFT} {TOP + row * NEAR_ROW}H{place(right)}" for row in range(high + 1)]
+    rules += [f"M{place(NEAR_LEFT + column * cell)} {TOP}v{high * NEAR_ROW}" for column in range(wide + 1)]
+    body = [
+        text(NEAR_LEFT, 12, "column →", "kl-t--soft"),
+        text(0, TOP - 6, "row", "kl-t--soft"),
+        text(PHONE - 2, 12, "bank of the marked", "kl-t--soft", "e"),
+        f'<path class="kl-gridline" d="{"".join(rules)}"/>',
+        f'<path class="kl-asked-bank" d="{"".join(marked)}"/>',
+        f'<g class="kl-t kl-t--soft kl-t--m">{"".join(numbers)}</g>',
+        f'<g class="kl-t kl-t--soft kl-t--e">{"".join(names + banks)}</g>',
+    ]
+    return PHONE, TOP + high * NEAR_ROW + 4, body
 
 
 def _require_shared(request: Request) -> None:

@@ -4,12 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from kernels.figures.html import data_table, escape, figure, number, owner_class, place, scroll, svg
+from kernels.figures.html import PHONE, data_table, escape, figure, fitting, number, owner_class, place, scroll, svg
 
-WIDTH, HEIGHT = 640, 320
-LEFT, RIGHT, TOP, BOTTOM = 62, 150, 16, 48
 SHAPES = 4  # circle, square, triangle, diamond
+
+
+class Room(NamedTuple):
+    """Pixels of a plot, and around what is inside of its axes; `named`, whether lines have names at their ends."""
+
+    width: int = 640
+    height: int = 320
+    left: int = 62
+    right: int = 150
+    top: int = 16
+    bottom: int = 48
+    named: bool = True
+
+    @property
+    def base(self) -> int:
+        return self.height - self.bottom
+
+    @property
+    def inner(self) -> int:
+        return self.width - self.left - self.right
+
+    def x(self, axis: Axis, value: float) -> float:
+        return self.left + self.inner * axis.at(value)
+
+    def y(self, axis: Axis, value: float) -> float:
+        return self.base - (self.base - self.top) * axis.at(value)
+
+
+NEAR = Room(PHONE, 264, 44, 14, 28, 46, False)  # on a phone, where a legend below names the lines
 
 
 class Axis:
@@ -118,7 +146,8 @@ def line_chart(
     log_y: bool = False,
     log_base_x: int = 10,
 ) -> str:
-    """Lines over a common x axis, each named at its end; the numbers follow as a table that opens.
+    """Lines over a common x axis, each named at its end, or below where the page is narrow; the numbers follow as a
+    table that opens.
 
     `series` maps a name to (x, y) points; a y of None leaves a gap. `log_base_x` is 2 for sizes that double.
     Lines differ in mark and dash as well as in colour. ValueError for values an axis cannot show.
@@ -128,56 +157,93 @@ def line_chart(
         return figure('<p class="kl-empty">No point to show.</p>', caption, "lines")
     x_axis = Axis([x for points in lines.values() for x, _ in points], log_x, log_base_x)
     y_axis = Axis([y for points in lines.values() for _, y in points], log_y)
-    inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-
-    def x_of(value: float) -> float:
-        return LEFT + inner_width * x_axis.at(value)
-
-    def y_of(value: float) -> float:
-        return TOP + inner_height * (1 - y_axis.at(value))
-
-    base = TOP + inner_height
-    rules = "".join(f"M{LEFT} {place(y_of(tick))}h{inner_width}" for tick in y_axis.ticks)
-    body = [f'<path class="kl-gridline" d="{rules}"/>', f'<path class="kl-axisline" d="M{LEFT} {base}h{inner_width}"/>']
-    named = zip(x_axis.ticks, _ticks(x_axis), strict=True)
-    ticks = [f'<text x="{place(x_of(t))}" y="{base + 17}">{words}</text>' for t, words in named]
-    body.append(f'<g class="kl-t kl-t--soft kl-t--m">{"".join(ticks)}</g>')
-    named = zip(y_axis.ticks, _ticks(y_axis), strict=True)
-    ticks = [f'<text x="{LEFT - 8}" y="{place(y_of(t) + 4)}">{words}</text>' for t, words in named]
-    body.append(f'<g class="kl-t kl-t--soft kl-t--e">{"".join(ticks)}</g>')
-    x_words, y_words = (
-        f"{words}{' (logarithmic)' if log else ''}" for words, log in ((x_label, log_x), (y_label, log_y))
-    )
-    body.append(f'<text class="kl-t kl-t--m" x="{LEFT + inner_width / 2:g}" y="{base + 38}">{escape(x_words)}</text>')
-    middle = TOP + inner_height / 2
-    body.append(f'<text class="kl-t kl-t--m" transform="translate(14 {middle:g}) rotate(-90)">{escape(y_words)}</text>')
-    ends = {}
-    for i, (name, points) in enumerate(lines.items()):
-        if not points:
-            continue
-        where = [(x_of(x), y_of(y)) for x, y in points]
-        path = "M" + "L".join(f"{place(x)} {place(y)}" for x, y in where)
-        marks = "".join(mark_path(i % SHAPES, x, y) for x, y in where)
-        style = f"{owner_class(i)} kl-dash{i % SHAPES}"
-        body += [
-            f'<path class="kl-line {style}" d="{path}"/>',
-            f'<path class="kl-point {owner_class(i)}" d="{marks}"/>',
-        ]
-        ends[name] = (where[-1][0], where[-1][1], i)
-    for name, y in apart({name: end[1] for name, end in ends.items()}, 15, TOP + 4, base).items():
-        x, end_y, i = ends[name]
-        body.append(f'<path class="kl-leader" d="M{place(x + 5)} {place(end_y)}L{LEFT + inner_width + 8} {place(y)}"/>')
-        body.append(
-            f'<text class="kl-t kl-end {owner_class(i)}" x="{LEFT + inner_width + 12}" y="{place(y + 4)}">'
-            f"{escape(name)}</text>"
-        )
+    words = tuple(f"{label}{' (logarithmic)' if log else ''}" for label, log in ((x_label, log_x), (y_label, log_y)))
     described = []
     for name, points in filter(lambda item: item[1], lines.items()):
         (x, y), (last_x, last_y) = points[0], points[-1]
         described.append(f"{name}: {number(y)} at {number(x)} to {number(last_y)} at {number(last_x)}")
     title = caption or f"{y_label} over {x_label}"
-    picture = svg("lines", title, "; ".join(described), WIDTH, HEIGHT, body)
-    return figure(scroll(title, picture), caption, "lines", _numbers(series, x_label, y_label))
+    wide, phone = (
+        svg(
+            "lines",
+            title,
+            "; ".join(described),
+            room.width,
+            room.height,
+            _lines_drawn(lines, x_axis, y_axis, words, room),
+        )
+        for room in (Room(), NEAR)
+    )
+    key = legend([(name, _style(i), i) for i, name in enumerate(lines) if lines[name]])
+    shown = fitting(title, wide, Room().width, f"{phone}\n{key}")
+    return figure(shown, caption, "lines", _numbers(series, x_label, y_label))
+
+
+def _style(i: int) -> str:
+    """Colour and dashes of a line. With its mark no two of sixteen are alike, even without colour."""
+    return f"{owner_class(i)} kl-dash{(i + i // SHAPES) % SHAPES}"
+
+
+def _lines_drawn(lines: Mapping[str, list], x_axis: Axis, y_axis: Axis, words: Sequence[str], room: Room) -> list[str]:
+    body = frame(x_axis, y_axis, words, room)
+    ends = {}
+    for i, (name, points) in enumerate(lines.items()):
+        if not points:
+            continue
+        where = [(room.x(x_axis, x), room.y(y_axis, y)) for x, y in points]
+        path = "M" + "L".join(f"{place(x)} {place(y)}" for x, y in where)
+        marks = "".join(mark_path(i % SHAPES, x, y) for x, y in where)
+        body += [
+            f'<path class="kl-line {_style(i)}" d="{path}"/>',
+            f'<path class="kl-point {owner_class(i)}" d="{marks}"/>',
+        ]
+        ends[name] = (where[-1][0], where[-1][1], i)
+    return body + (end_names(ends, room) if room.named else [])
+
+
+def frame(x_axis: Axis, y_axis: Axis, words: Sequence[str], room: Room) -> list[str]:
+    """Axes, their ticks and grid, and the words of both; those of y stand above where there is no room to the left."""
+    inner, base = room.inner, room.base
+    rules = "".join(f"M{room.left} {place(room.y(y_axis, tick))}h{inner}" for tick in y_axis.ticks)
+    body = [f'<path class="kl-gridline" d="{rules}"/>', f'<path class="kl-axisline" d="M{room.left} {base}h{inner}"/>']
+    named = zip(x_axis.ticks, _ticks(x_axis), strict=True)
+    ticks = [f'<text x="{place(room.x(x_axis, t))}" y="{base + 17}">{said}</text>' for t, said in named]
+    body.append(f'<g class="kl-t kl-t--soft kl-t--m">{"".join(ticks)}</g>')
+    named = zip(y_axis.ticks, _ticks(y_axis), strict=True)
+    ticks = [f'<text x="{room.left - 8}" y="{place(room.y(y_axis, t) + 4)}">{said}</text>' for t, said in named]
+    body.append(f'<g class="kl-t kl-t--soft kl-t--e">{"".join(ticks)}</g>')
+    middle = f"{room.left + inner / 2:g}" if room.named else place(room.width / 2)
+    body.append(f'<text class="kl-t kl-t--m" x="{middle}" y="{base + 38}">{escape(words[0])}</text>')
+    where = f'x="4" y="{room.top - 15}"'
+    if room.named:
+        where = f'transform="translate(14 {room.top + (base - room.top) / 2:g}) rotate(-90)"'
+    body.append(f'<text class="kl-t{" kl-t--m" * room.named}" {where}>{escape(words[1])}</text>')
+    return body
+
+
+def end_names(ends: Mapping[str, tuple[float, float, int]], room: Room) -> list[str]:
+    """Names right of the plot, each with a thin line to its (x, y); the last number chooses the colour."""
+    body = []
+    for name, y in apart({name: end[1] for name, end in ends.items()}, 15, room.top + 4, room.base).items():
+        (x, end_y, i), right = ends[name], room.left + room.inner
+        body.append(f'<path class="kl-leader" d="M{place(x + 5)} {place(end_y)}L{right + 8} {place(y)}"/>')
+        body.append(
+            f'<text class="kl-t kl-end {owner_class(i)}" x="{right + 12}" y="{place(y + 4)}">{escape(name)}</text>'
+        )
+    return body
+
+
+def legend(entries: Sequence[tuple[str, str, int]]) -> str:
+    """A list of (name, classes of its line or "" for none, its number), each with its mark."""
+    items = []
+    for name, style, i in entries:
+        line = f'<path class="kl-line {style}" d="M0 6h34"/>' * bool(style)
+        width, mark = (34, mark_path(i % SHAPES, 17, 6)) if style else (14, mark_path(i % SHAPES, 7, 6))
+        items.append(
+            f'<li><svg class="kl-svg" width="{width}" height="12" viewBox="0 0 {width} 12" aria-hidden="true">{line}'
+            f'<path class="kl-point {owner_class(i)}" d="{mark}"/></svg> {escape(name)}</li>'
+        )
+    return '<ul class="kl-legend">\n' + "\n".join(items) + "\n</ul>"
 
 
 def _numbers(series: Mapping[str, Sequence[tuple[float, float | None]]], x_label: str, y_label: str) -> str:

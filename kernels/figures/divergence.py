@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernels.figures.html import escape, figure, number, place, scroll, svg, text
+from kernels.figures.html import escape, figure, fitting, number, place, svg, text
 from kernels.figures.steps import Step, block_steps, has_threads, thread_count
 from kernels.figures.warps import lane_words
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 LANES, MOST_PASSES = 32, 48
 LEFT, TOP, ROW, PITCH = 190, 30, 20, 16
+NEAR_ROW, NEAR_PITCH = 34, 10  # on a phone, where a pass's name stands above its lanes
 DOES = {"read": "reads", "write": "writes", "atomic": "updates", "barrier": "barrier", "exchange": "exchanges"}
 
 
@@ -39,28 +40,6 @@ def divergence_figure(
     if not found:
         return figure('<p class="kl-empty">No access to show.</p>', caption, "divergence")
     shown = found[:MOST_PASSES]
-    boxes: dict[str, list[str]] = {}
-    names, facts = [], []
-    for row, (step, lanes) in enumerate(shown):
-        y = TOP + row * ROW
-        what = _what(trace, step)
-        names.append(f'<text x="{LEFT - 8}" y="{y + 14}">{escape(what)}</text>')
-        facts.append(f"{what}: {lane_words(lanes)}")
-        for lane in range(whole):
-            name = "kl-lane" if lane in lanes else "kl-idle"
-            x = place(LEFT + lane * PITCH + 1)
-            boxes.setdefault(name, []).append(f"M{x} {y + 2}h{PITCH - 2}v{ROW - 4}h-{PITCH - 2}z")
-    numbers = [
-        f'<text x="{place(LEFT + (lane + 0.5) * PITCH)}" y="{TOP - 5}">{lane}</text>'
-        for lane in range(whole)
-        if lane % 4 == 0 or lane == whole - 1
-    ]
-    body = [
-        text(LEFT, 11, "lane →", "kl-t--soft"),
-        *(f'<path class="{name}" d="{"".join(shapes)}"/>' for name, shapes in sorted(boxes.items())),
-        f'<g class="kl-t kl-t--soft kl-t--m">{"".join(numbers)}</g>',
-        f'<g class="kl-t kl-t--small kl-t--e">{"".join(names)}</g>',
-    ]
     passes = sum(step.times for step, _ in found)
     used, room = sum(step.times * len(lanes) for step, lanes in found), whole * passes
     words = (
@@ -69,8 +48,38 @@ def divergence_figure(
     )
     if len(shown) < len(found):
         words += f" The first {MOST_PASSES} lines are drawn."
-    picture = svg("divergence", words, "; ".join(facts), LEFT + whole * PITCH + 8, TOP + len(shown) * ROW + 4, body)
-    return figure(scroll(words, picture), f"{caption} {words}".strip(), "divergence")
+    named = [(_what(trace, step), lanes) for step, lanes in shown]
+    facts = "; ".join(f"{what}: {lane_words(lanes)}" for what, lanes in named)
+    wide = svg("divergence", words, facts, *_picture(named, whole, LEFT, ROW, PITCH))
+    phone = svg("divergence", words, facts, *_picture(named, whole, 4, NEAR_ROW, NEAR_PITCH))
+    shown = fitting(words, wide, LEFT + whole * PITCH + 8, phone)
+    return figure(shown, f"{caption} {words}".strip(), "divergence")
+
+
+def _picture(named: list, whole: int, left: int, row: int, pitch: int) -> tuple[float, float, list[str]]:
+    """Width, height and drawing; the names of passes stand above their lanes where there is no room to the left."""
+    boxes: dict[str, list[str]] = {}
+    names, above = [], row - ROW
+    for i, (what, lanes) in enumerate(named):
+        y = TOP + i * row + above
+        at = f'x="4" y="{y - 2}"' if above else f'x="{left - 8}" y="{y + 14}"'
+        names.append(f"<text {at}>{escape(what)}</text>")
+        for lane in range(whole):
+            name = "kl-lane" if lane in lanes else "kl-idle"
+            x = place(left + lane * pitch + 1)
+            boxes.setdefault(name, []).append(f"M{x} {y + 2}h{pitch - 2}v{ROW - 4}h-{pitch - 2}z")
+    numbers = [
+        f'<text x="{place(left + (lane + 0.5) * pitch)}" y="{TOP - 5}">{lane}</text>'
+        for lane in range(whole)
+        if lane % 4 == 0 or lane == whole - 1
+    ]
+    body = [
+        text(left, 11, "lane →", "kl-t--soft"),
+        *(f'<path class="{name}" d="{"".join(shapes)}"/>' for name, shapes in sorted(boxes.items())),
+        f'<g class="kl-t kl-t--soft kl-t--m">{"".join(numbers)}</g>',
+        f'<g class="kl-t kl-t--small{"" if above else " kl-t--e"}">{"".join(names)}</g>',
+    ]
+    return left + whole * pitch + 8, TOP + len(named) * row + 4, body
 
 
 def _lanes(step: Step, warp: int) -> list[int]:

@@ -42,7 +42,7 @@ def error_budget_table(measured: Sequence[Measured], caption: str = "") -> str:
         rows.append(("share of the budget used", "", "", _used(each)))
         groups.append((_heading(each), len(rows) - before))
     headers = ("what may go wrong", "roundoffs", "each of", "size")
-    return data_table(headers, rows, caption or "Error budgets", groups, numeric=(1, 2, 3), marked=marked)
+    return data_table(headers, rows, caption or "Error budgets", groups, numeric=(1, 2, 3), marked=marked, beside=True)
 
 
 def error_budget_chart(measured: Sequence[Measured], caption: str = "") -> str:

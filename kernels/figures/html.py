@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 PALETTE = 8
+PHONE = 336  # pixels that a figure has on a phone of 390 px
 DASH = "–"
 MISSING = "—"
 
@@ -65,6 +66,27 @@ def scroll(label: str, inner: str) -> str:
     return f'<div class="kl-scroll" tabindex="0" role="region" aria-label="{escape(label)}">\n{inner}\n</div>'
 
 
+def fitting(label: str, wide: str, width: float, narrow: str) -> str:
+    """Two drawings of the same: `wide`, so many pixels wide, where the page has room, and else `narrow`.
+
+    The other one is not there for a screen reader either. A drawing that a phone shows whole stays alone, and so does
+    one that would be the same.
+    """
+    if width <= PHONE or wide == narrow:
+        return scroll(label, wide)
+    name = "kl-fits" if width <= 680 else "kl-fits kl-fits--wide"  # as in lessons.css
+    return f'<div class="{name}">\n{scroll(label, wide)}\n<div class="kl-narrow">\n{narrow}\n</div>\n</div>'
+
+
+def hatching(name: str) -> str:
+    """The pattern of what is masked off, as `fill="url(#name)"`; each drawing needs its own."""
+    return (
+        f'<defs><pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><rect class="kl-hatch-back" width="6" height="6"/>'
+        '<rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>'
+    )
+
+
 def figure(inner: str, caption: str = "", kind: str = "", more: str = "") -> str:
     """A `<figure>`; `caption` is text, `more` is HTML that stands under it."""
     name = f"kl-fig kl-fig--{kind}" if kind else "kl-fig"
@@ -105,13 +127,15 @@ def data_table(
     numeric: Sequence[int] | None = None,
     marked: Sequence[int] = (),
     stack: bool = False,
+    beside: bool = False,
 ) -> str:
     """A table that scrolls on a narrow page; the first cell of a row is its heading.
 
     Cells are text, numbers (shown by `number`) or `Markup`, which is taken as it is. `groups` puts a heading over the
     next so many rows. `numeric` lists the columns that are set flush right; left out, those whose cells are numbers.
     `marked` lists rows that are set apart. `stack`, for sentences: on a narrow page the cells of a row stand below each
-    other, with their columns' headings. ValueError for a row that is longer or shorter than the headings.
+    other, with their columns' headings. `beside`, likewise, but the last cell stands beside the row's heading, for a
+    value that must not go out of sight. ValueError for a row that is longer or shorter than the headings.
     """
     rows = [list(row) for row in rows]
     for row in rows:
@@ -121,8 +145,9 @@ def data_table(
         kinds = [[row[i] for row in rows if row[i] is not None] for i in range(len(headers))]
         numeric = [i for i, cells in enumerate(kinds) if cells and all(isinstance(c, (int, float)) for c in cells)]
     right = [' class="kl-num"' if i in numeric else "" for i in range(len(headers))]
-    said = [f' data-column="{escape(h)}:"' if stack else "" for h in headers]
-    lines = [f'<table class="kl-table{" kl-table--stack" * stack}">']
+    said = [f' data-column="{escape(h)}:"' if stack or beside else "" for h in headers]
+    kind = " kl-table--stack" * (stack or beside) + " kl-table--beside" * beside
+    lines = [f'<table class="kl-table{kind}">']
     if caption:
         lines.append(f"<caption><span>{escape(caption)}</span></caption>")
     heads = "".join(f'<th scope="col"{c}>{_cell(h)}</th>' for h, c in zip(headers, right, strict=True))

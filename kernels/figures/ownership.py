@@ -11,8 +11,11 @@ import numpy as np
 from kernels.figures import owner_tiles
 from kernels.figures.html import (
     PALETTE,
+    PHONE,
     escape,
     figure,
+    fitting,
+    hatching,
     number,
     owner_class,
     place,
@@ -202,27 +205,26 @@ def ownership_grid(
     if grid.ndim != 2:
         raise ValueError(f"a grid of owners has 2 dimensions; this array has {grid.ndim}, shape {grid.shape}")
     height, width = grid.shape
-    sheet = _Sheet(width, height)
-    hatch = unique_id("hatch", label, who, grid.shape, grid.tobytes(), *([everyone] if everyone else []))
+    sheets = _Sheet(width, height), _Sheet(width, height, PHONE, f"{rows} {height}")
     if everyone is not None and len(everyone) != grid.size:
         raise ValueError(f"there are {grid.size} elements, but the owners of {len(everyone)}")
-    large = None in sheet.across or None in sheet.down
+    large = None in sheets[0].across or None in sheets[0].down
     found = owner_tiles.tiles(grid) if large and everyone is None else []
-    if found:
-        *size, drawn = owner_tiles.picture(found, rows, columns, hatch)
-        described = [tile.words(who, rows, columns) for tile in found]
-        left_out = " Thin tiles are drawn larger than to scale." * owner_tiles.widened(found)
-    else:
-        described = _rows_drawn(sheet, grid, who, rows, everyone)
-        size, drawn = sheet.size, [text(LEFT, 12, f"{columns} →", "kl-t--soft"), *sheet.drawn(hatch)]
-        skipped = f" {number(width - sum(MOST_COLUMNS))} {columns}s in the middle are not drawn."
-        left_out = skipped * (None in sheet.across)
-    body = [
-        f'<defs><pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect class="kl-hatch-back" width="6" height="6"/>'
-        '<rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>',
-        *drawn,
-    ]
+    key = (label, who, grid.shape, grid.tobytes(), *([everyone] if everyone else []))
+    pictures = []
+    for sheet in sheets[: 1 if found else 2]:
+        hatch = unique_id("hatch", *key, *([] if sheet is sheets[0] else ["phone"]))
+        if found:
+            *size, drawn = owner_tiles.picture(found, rows, columns, hatch)
+            described = [tile.words(who, rows, columns) for tile in found]
+            left_out = " Thin tiles are drawn larger than to scale." * owner_tiles.widened(found)
+        else:
+            described = _rows_drawn(sheet, grid, who, rows, everyone)
+            size, drawn = sheet.size, [text(sheet.left, 12, f"{columns} →", "kl-t--soft"), *sheet.drawn(hatch)]
+            skipped = f" {number(width - sum(MOST_COLUMNS))} {columns}s in the middle are not drawn."
+            left_out = skipped * (None in sheet.across)
+        words = "; ".join(described) or "no element"
+        pictures.append((size[0], svg("grid", f"Owners of {label}", words, *size, [hatching(hatch), *drawn])))
     several = [i for i, people in enumerate(everyone or ()) if len(people) > 1]
     values, counts = np.unique(np.delete(grid.reshape(-1), several), return_counts=True)
     states = {NOBODY: "nobody", MASKED: "masked"}
@@ -230,8 +232,9 @@ def ownership_grid(
     tally += [Run(0, len(several) - 1, 0, "several")] if several else []
     caption = _caption(tally, f"{label}, {number(height)} × {number(width)}", who)
     caption += left_out
-    picture = svg("grid", f"Owners of {label}", "; ".join(described) or "no element", *size, body)
-    return figure(scroll(f"Owners of {label}", picture), caption, "grid")
+    (size, wide), title = pictures[0], f"Owners of {label}"
+    shown = scroll(title, wide) if found else fitting(title, wide, size, pictures[1][1])
+    return figure(shown, caption, "grid")
 
 
 def _rows_drawn(sheet: _Sheet, grid: np.ndarray, who: str, rows: str, everyone: Sequence | None) -> list[str]:
@@ -241,13 +244,13 @@ def _rows_drawn(sheet: _Sheet, grid: np.ndarray, who: str, rows: str, everyone: 
     for row, y in zip(sheet.down, sheet.y, strict=True):
         if row is None:
             words = f"{number(height - sum(MOST_ROWS))} more {rows}s"
-            sheet.soft.append((LEFT, y + 11, f"⋮ {words}"))
+            sheet.soft.append((sheet.left, y + 11, f"⋮ {words}"))
             described.append(words)
             continue
         found = runs(grid[row], everyone=None if everyone is None else everyone[row * width : (row + 1) * width])
         for run in found:
             sheet.box(run, y)
-        sheet.names.append((LEFT - 6, y + 15, f"{rows} {row}"))
+        sheet.names.append((sheet.left - 6, y + 15, f"{rows} {row}"))
         words = [f"{span(run.first, run.last)} {run.words(who)}" for run in found]
         short = [w if isinstance(w, str) else f"{w} more runs" for w in _shorten(words, (8, 2))]
         described.append(f"{rows} {row}: {', '.join(short)}")
@@ -257,12 +260,18 @@ def _rows_drawn(sheet: _Sheet, grid: np.ndarray, who: str, rows: str, everyone: 
 class _Sheet:
     """Where rows and columns lie, and what has been drawn; boxes of one class become one path."""
 
-    def __init__(self, width: int, height: int) -> None:
-        self.cell = 22 if width <= 16 else 18
+    def __init__(self, width: int, height: int, room: int = 0, longest: str = "") -> None:
+        """`room` is how many pixels there are, 0 for as many as it takes, and `longest` a row's name."""
+        self.cell: float = 22 if width <= 16 else 18
+        self.left = 10 + 6 * len(longest) if room else LEFT
         self.across, self.down = _visible(width, MOST_COLUMNS), _visible(height, MOST_ROWS)
-        self.x, right = _places(self.across, self.cell, LEFT)
+        gap = GAP if None in self.across else 0
+        if room:
+            cells = max(1, len(self.across) - (gap > 0))
+            self.cell = min(self.cell, (room - self.left - gap - 2) / cells)
+        self.x, right = _places(self.across, self.cell, self.left)
         self.y, bottom = _places(self.down, ROW, TOP)
-        self.size = max(right, LEFT + 90) + 8, max(bottom, TOP + 20) + 2
+        self.size = max(right, self.left + 90) + (2 if room else 8), max(bottom, TOP + 20) + 2
         self.paths: dict[str, list[str]] = {}
         self.inside: list[tuple[float, float, object]] = []
         self.soft: list[tuple[float, float, object]] = []
@@ -277,7 +286,8 @@ class _Sheet:
             if not part:
                 continue
             x, width = self.x[part[0]], self.cell * len(part)
-            shape = f"M{place(x + 1)} {place(y + 1)}h{width - 2}v{ROW - 2}h-{width - 2}z"
+            wide = place(width - min(2.0, self.cell / 5))
+            shape = f"M{place(x + 1)} {place(y + 1)}h{wide}v{ROW - 2}h-{wide}z"
             name = {"masked": "masked", "several": "kl-several"}.get(run.state, colour)
             self.paths.setdefault(name, []).append(shape)
             if run.owner >= 0 and run.state != "several" and width >= 7 * len(str(run.owner)) + 4:
@@ -308,7 +318,7 @@ class _Sheet:
         last = i == len(self.across) - 1
         if len(self.across) <= 16:
             return True
-        return last or (column % 8 == 0 and len(self.across) - 1 - i >= 2)
+        return last or (column % 8 == 0 and (len(self.across) - 1 - i) * self.cell >= 26)
 
 
 def _visible(size: int, most: tuple[int, int]) -> list[int | None]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernels.figures.html import figure, number, owner_class, place, scroll, svg, text
+from kernels.figures.html import PHONE, figure, fitting, number, owner_class, place, scroll, svg, text
 
 CELL, BOX, LEFT = 30, 24, 60  # pixels: the width of a cell, the height of its box, where the boxes begin
 LINE = BOX + 20  # a line of storage: the cells' numbers, and below them the boxes
+LEAST = 20  # pixels of a cell that holds a pair
 MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 16, 24, 256
 
 
@@ -61,36 +62,41 @@ def view_figure(
         for column, cell in enumerate(found):
             holders.setdefault(cell, []).append((row, column))
 
-    sheet = _Sheet()
+    across = max(min(size, line), len(grid[0]) if grid else 0)
+    title = f"Where the elements of {label} lie"
+    described = "; ".join(f"row {row}: cells {', '.join(map(str, found))}" for row, found in enumerate(grid))
+    near = min(CELL, (PHONE - LEFT) // max(1, across))
+    drawn = [_drawn(_Sheet(cell), grid, holders, size, label, line, len(shape)) for cell in (CELL, near)]
+    wide, phone = (svg("view", title, described or "no element", *each) for each in drawn)
+    shown = fitting(title, wide, drawn[0][0], phone) if near >= LEAST else scroll(title, wide)
+    return figure(shown, f"{caption} {_words(shape, strides, start, size, label, holders)}".strip(), "view")
+
+
+def _drawn(sheet: _Sheet, grid, holders, size: int, label: str, line: int, dimensions: int):
+    """Width, height and drawing of the view above, and of its storage below."""
     sheet.say(LEFT, 12, f"{label}: elements, with their cells")
     for column in range(len(grid[0]) if grid else 0):
-        sheet.soft.append((LEFT + (column + 0.5) * CELL, 30, column))
+        sheet.soft.append((LEFT + (column + 0.5) * sheet.cell, 30, column))
     top = 36
     for row, found in enumerate(grid):
         y = top + row * BOX
-        sheet.names.append((LEFT - 8, y + 16, f"row {row}" if len(shape) == 2 else ""))
+        sheet.names.append((LEFT - 8, y + 16, f"row {row}" if dimensions == 2 else ""))
         for column, cell in enumerate(found):
-            sheet.box(LEFT + column * CELL, y, owner_class(row), cell)
+            sheet.box(LEFT + column * sheet.cell, y, owner_class(row), cell)
     bottom = top + len(grid) * BOX + 30
     sheet.say(LEFT, bottom, "the storage: cells, with their elements")
     for first in range(0, size, line):
         y = bottom + 8 + first // line * LINE
         sheet.names.append((LEFT - 8, y + 14 + 16, f"cell {first} →"))
         for cell in range(first, min(first + line, size)):
-            x = LEFT + (cell - first) * CELL
-            sheet.soft.append((x + CELL / 2, y + 10, cell))
+            x = LEFT + (cell - first) * sheet.cell
+            sheet.soft.append((x + sheet.cell / 2, y + 10, cell))
             here = holders.get(cell, [])
-            words = f"×{len(here)}" if len(here) > 1 else _element(*here[0], len(shape)) if here else ""
+            words = f"×{len(here)}" if len(here) > 1 else _element(*here[0], dimensions) if here else ""
             sheet.box(x, y + 14, owner_class(here[0][0]) if here else "kl-none", words)
     across = max(min(size, line), len(grid[0]) if grid else 0)
-    dimensions = LEFT + max(across * CELL, 6 * len(label) + 150, 220) + 8, bottom + 8 + -(-size // line) * LINE
-
-    title = f"Where the elements of {label} lie"
-    described = [f"row {row}: cells {', '.join(map(str, found))}" for row, found in enumerate(grid)]
-    picture = svg("view", title, "; ".join(described) or "no element", *dimensions, sheet.drawn())
-    return figure(
-        scroll(title, picture), f"{caption} {_words(shape, strides, start, size, label, holders)}".strip(), "view"
-    )
+    width = LEFT + max(across * sheet.cell, 6 * len(label) + 150, 220) + (8 if sheet.cell == CELL else 0)
+    return width, bottom + 8 + -(-size // line) * LINE, sheet.drawn()
 
 
 def _element(row: int, column: int, dimensions: int) -> str:
@@ -114,7 +120,8 @@ def _words(
 class _Sheet:
     """What has been drawn; boxes of one class become one path."""
 
-    def __init__(self) -> None:
+    def __init__(self, cell: int) -> None:
+        self.cell = cell
         self.paths: dict[str, list[str]] = {}
         self.inside: list[tuple[float, float, object]] = []
         self.soft: list[tuple[float, float, object]] = []
@@ -125,16 +132,17 @@ class _Sheet:
         self.titles.append(text(x, y, words, "kl-t--soft"))
 
     def box(self, x: float, y: float, name: str, words: object) -> None:
-        shape = f"M{place(x + 1)} {place(y + 1)}h{CELL - 2}v{BOX - 2}h-{CELL - 2}z"
+        shape = f"M{place(x + 1)} {place(y + 1)}h{self.cell - 2}v{BOX - 2}h-{self.cell - 2}z"
         self.paths.setdefault(name, []).append(shape)
         if words != "":
-            self.inside.append((x + CELL / 2, y + 16, words))
+            self.inside.append((x + self.cell / 2, y + 16, words))
 
     def drawn(self) -> list[str]:
         lines = [f'<path class="kl-own {name}" d="{"".join(d)}"/>' for name, d in sorted(self.paths.items())]
+        most = 3 if self.cell == CELL else 2
         for name, words in (
-            ("kl-t kl-t--m", [word for word in self.inside if len(str(word[2])) < 4]),
-            ("kl-t kl-t--small kl-t--m", [word for word in self.inside if len(str(word[2])) > 3]),
+            ("kl-t kl-t--m", [word for word in self.inside if len(str(word[2])) <= most]),
+            ("kl-t kl-t--small kl-t--m", [word for word in self.inside if len(str(word[2])) > most]),
             ("kl-t kl-t--soft kl-t--m", self.soft),
             ("kl-t kl-t--soft kl-t--e", self.names),
         ):

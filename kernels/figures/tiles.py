@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.figures.html import data_table, escape, figure, number, owner_class, place, scroll, span, svg, unique_id
+from kernels.figures.html import (
+    PHONE,
+    data_table,
+    escape,
+    figure,
+    fitting,
+    hatching,
+    number,
+    owner_class,
+    place,
+    span,
+    svg,
+    unique_id,
+)
 
 if TYPE_CHECKING:
     from kernels.trace.triton import TritonTrace
@@ -16,6 +29,7 @@ if TYPE_CHECKING:
 WIDTH = 560  # pixels for the columns of A and B side by side
 LARGEST = 12  # pixels an element
 LEFT, TOP, GAP = 14, 30, 34
+NEAR_LEFT, NEAR_GAP = 4, 26  # the same on a phone
 READ, WRITE = 0, 1  # as in the columns of a trace
 
 
@@ -115,18 +129,29 @@ def tile_walk(
     visits = walk(trace, program, (a, b, c), launch)
     if not visits:
         raise ValueError(f"program {program} touched none of {a}, {b} and {c}")
-    scale = min(LARGEST, WIDTH / (K + N))
     over = _overhang(visits, {a: (M, K), b: (K, N), c: (M, N)})
-    left_c, top_c = LEFT + (K + over[a][1]) * scale + GAP, TOP + (K + over[b][0]) * scale + GAP
-    places = {a: (LEFT, top_c, M, K), b: (left_c, TOP, K, N), c: (left_c, top_c, M, N)}
+    owners = trace.owners(c, launch=launch)
+    across = K + over[a][1] + N + over[c][1]
+    scale = min(LARGEST, WIDTH / (K + N))
+    near = min(scale, (PHONE - 2 * NEAR_LEFT - NEAR_GAP) / across)
+    sizes = (M, N, K)
+    wide = _picture(visits, (a, b, c), sizes, over, program, owners, scale, (LEFT, GAP))
+    phone = _picture(visits, (a, b, c), sizes, over, program, owners, near, (NEAR_LEFT, NEAR_GAP))
+    width = 2 * LEFT + GAP + across * scale
+    shapes = {a: (M, K), b: (K, N), c: (M, N)}
+    title = caption or _caption(program, visits, a, b, c)
+    shown = fitting(f"The walk of program {program}", wide, width, phone)
+    return figure(shown, title, "tiles", _steps(program, visits, shapes))
 
-    hatch = unique_id("hatch", program, visits, (M, N, K))
-    body = [
-        f'<defs><pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect class="kl-hatch-back" width="6" height="6"/>'
-        '<rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>'
-    ]
-    others = _others(trace, c, program, launch, places[c], scale)
+
+def _picture(visits, names, sizes, over, program: int, owners: np.ndarray, scale: float, margins) -> str:
+    """The three matrices at `scale` pixels an element."""
+    (a, b, c), (M, N, K), (left, gap) = names, sizes, margins
+    left_c, top_c = left + (K + over[a][1]) * scale + gap, TOP + (K + over[b][0]) * scale + gap
+    places = {a: (left, top_c, M, K), b: (left_c, TOP, K, N), c: (left_c, top_c, M, N)}
+    hatch = unique_id("hatch", program, visits, sizes, scale)
+    body = [hatching(hatch)]
+    others = _others(owners, program, places[c], scale)
     for name, (x, y, rows, columns) in places.items():
         label = f"{name}, {number(rows)} × {number(columns)}"
         body.append(f'<text class="kl-t kl-t--soft" x="{place(x)}" y="{place(y - 8)}">{escape(label)}</text>')
@@ -138,12 +163,10 @@ def tile_walk(
             body += _tile(visit, words, places[name], scale, hatch, owner_class(program))
         shape = f'x="{place(x)}" y="{place(y)}" width="{place(columns * scale)}" height="{place(rows * scale)}"'
         body.append(f'<rect class="kl-axisline" fill="none" {shape}/>')
-    size = left_c + (N + over[c][1]) * scale + LEFT, top_c + (M + max(over[a][0], over[c][0])) * scale + 10
+    size = left_c + (N + over[c][1]) * scale + left, top_c + (M + max(over[a][0], over[c][0])) * scale + 10
     shapes = {name: (rows, columns) for name, (_, _, rows, columns) in places.items()}
     said = [f"{'writes' if v.what == WRITE else 'reads'} {v.words(shapes[v.buffer])}" for v in visits]
-    picture = svg("tiles", f"The walk of program {program}", "; ".join(said), *size, body)
-    title = caption or _caption(program, visits, a, b, c)
-    return figure(scroll(f"The walk of program {program}", picture), title, "tiles", _steps(program, visits, shapes))
+    return svg("tiles", f"The walk of program {program}", "; ".join(said), *size, body)
 
 
 def _overhang(visits: Sequence[Visit], shapes: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
@@ -156,9 +179,8 @@ def _overhang(visits: Sequence[Visit], shapes: dict[str, tuple[int, int]]) -> di
     return over
 
 
-def _others(trace: TritonTrace, c: str, program: int, launch: int, where: tuple, scale: float) -> list[str]:
+def _others(owners: np.ndarray, program: int, where: tuple, scale: float) -> list[str]:
     """The outlines of the tiles that other programs wrote."""
-    owners = trace.owners(c, launch=launch)
     left, top, *_ = where
     lines = []
     for owner in np.unique(owners[owners >= 0]).tolist():

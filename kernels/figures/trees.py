@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from kernels.figures.html import figure, place, scroll, svg, text, unique_id
+from kernels.figures.html import PHONE, figure, fitting, hatching, place, scroll, svg, text, unique_id
 
-BOX, WIDE, TALL, STEP = 62, 76, 24, 62  # pixels: a box, from lane to lane, a box's height, from level to level
-LEFT, TOP = 66, 30
+TALL, STEP, TOP = 24, 62, 30  # pixels: a box's height, from level to level, above the first
+LEAST = 38  # pixels from lane to lane that a number needs
 Node = tuple[float, Sequence[int], float]
+
+
+class _Room(NamedTuple):
+    """Pixels: a box's width, from lane to lane, left of the first lane; and whether levels are numbers alone."""
+
+    box: float
+    pitch: float
+    left: float
+    terse: bool = False
 
 
 def reduction_tree(levels: Sequence[Sequence[Node]], values: int, caption: str = "", operation: str = "sum") -> str:
@@ -33,43 +43,58 @@ def reduction_tree(levels: Sequence[Sequence[Node]], values: int, caption: str =
         above, empty = columns[-1], padding[-1]
         columns.append([above[parents[0]] for _, parents, _ in level])
         padding.append({i for i, (_, parents, _) in enumerate(level) if empty.issuperset(parents)})
-    width, height = LEFT + WIDE * len(lanes), TOP + STEP * (len(levels) - 1) + TALL + 22
-    hatch = unique_id("hatch", levels, values, operation)
-    edges, boxes, words, described = [], [], [], []
-    for k, level in enumerate(levels):
-        y = TOP + STEP * k
-        words.append(text(0, y + 16, f"level {k}" if k else "lanes", "kl-t--soft"))
-        said = []
-        for i, (value, parents, lost) in enumerate(level):
-            x = LEFT + WIDE * columns[k][i]
-            edges += [_edge(LEFT + WIDE * columns[k - 1][parent], x, y, parent in padding[k - 1]) for parent in parents]
-            if len(parents) == 1:  # it only waits
-                edges.append(f'<path class="{_line(i in padding[k])}" d="M{place(x + BOX / 2)} {y}v{TALL}"/>')
-                continue
-            last = k == len(levels) - 1
-            boxes.append(_box(x, y, i in padding[k], last, hatch))
-            words.append(text(x + BOX / 2, y + 16, short(value), "kl-t--strong" if last else "", "m"))
-            if lost:
-                words.append(text(x + BOX / 2 + 5, y + TALL + 13, change(lost), "kl-t--bad kl-t--small"))
-            said.append(_said(i, columns[k], value, parents, columns[k - 1] if k else (), lost, i in padding[k]))
-        described.append(f"{f'level {k}' if k else 'lanes'}: {', '.join(said)}")
-    marks = [text(LEFT + WIDE * lane + BOX / 2, TOP - 10, lane, "kl-t--soft", "m") for lane in lanes]
-    pattern = (
-        f'<defs><pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect class="kl-hatch-back" width="6" height="6"/>'
-        '<rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>'
-    )
     title = caption or f"A {operation} of {values} values"
-    body = [pattern, *edges, *boxes, *marks, *words]
-    picture = svg("tree", title, "; ".join(described), width, height, body)
+    room = _Room(62, 76, 66)
+    pictures = [_picture(levels, columns, padding, title, room, operation)]
+    if (pitch := (PHONE - 14) / len(lanes)) >= LEAST:
+        pictures.append(_picture(levels, columns, padding, title, _Room(pitch - 3, pitch, 14, True), operation))
     if any(lost for level in levels for _, _, lost in level):
         caption = f"{caption}. In red: what rounding changed." if caption else "In red: what rounding changed."
-    return figure(scroll(title, picture), caption, "tree")
+    width = room.left + room.pitch * len(lanes)
+    shown = fitting(title, pictures[0], width, pictures[1]) if pictures[1:] else scroll(title, pictures[0])
+    return figure(shown, caption, "tree")
 
 
-def short(value: float) -> str:
-    """At most seven characters: 5, 2.5, 1e+08, −inf, nan."""
+def _picture(levels, columns, padding, title: str, room: _Room, operation: str) -> str:
+    box, pitch, left, terse = room
+    top = TOP + 10 * terse
+    hatch = unique_id("hatch", levels, padding[0], operation, room)
+    edges, boxes, words, described = [], [], [], []
+    for k, level in enumerate(levels):
+        y = top + STEP * k
+        name = f"level {k}" if k else "lanes"
+        words.append(text(0, y + 16, (str(k) if k else "") if terse else name, "kl-t--soft"))
+        said = []
+        for i, (value, parents, lost) in enumerate(level):
+            x = left + pitch * columns[k][i]
+            for parent in parents:
+                start, empty = left + pitch * columns[k - 1][parent] + box / 2, parent in padding[k - 1]
+                bend = f"M{place(start)} {y - STEP + TALL}L{place(x + box / 2)} {y}"
+                edges.append(f'<path class="{_line(empty)}" d="{bend}"/>')
+            if len(parents) == 1:  # it only waits
+                edges.append(f'<path class="{_line(i in padding[k])}" d="M{place(x + box / 2)} {y}v{TALL}"/>')
+                continue
+            last = k == len(levels) - 1
+            fill = f'class="kl-masked" fill="url(#{hatch})"' if i in padding[k] else f'class="kl-own kl-c{int(last)}"'
+            boxes.append(f'<rect {fill} x="{place(x)}" y="{y}" width="{place(box)}" height="{TALL}" rx="3"/>')
+            said_short = short(value, 6 if terse else 7)
+            style = ["kl-t--strong" * last, ("kl-t--small" if len(said_short) > 5 else "kl-t--less") * terse]
+            words.append(text(x + box / 2, y + 16, said_short, " ".join(filter(None, style)), "m"))
+            if lost:
+                words.append(text(x + box / 2 + 5, y + TALL + 13, change(lost), "kl-t--bad kl-t--small"))
+            said.append(_said(i, columns[k], value, parents, columns[k - 1] if k else (), lost, i in padding[k]))
+        described.append(f"{name}: {', '.join(said)}")
+    marks = [text(left + pitch * lane + box / 2, top - 10, lane, "kl-t--soft", "m") for lane in columns[0]]
+    if terse:
+        marks.append(text(0, 11, "lanes →, levels ↓", "kl-t--soft"))
+    size = left + pitch * len(columns[0]), top + STEP * (len(levels) - 1) + TALL + 22
+    return svg("tree", title, "; ".join(described), *size, [hatching(hatch), *edges, *boxes, *marks, *words])
+
+
+def short(value: float, most: int = 7) -> str:
+    """At most seven characters: 5, 2.5, 1e8, −inf, nan; one digit less where `most` would not hold it."""
     words = f"{value:.4g}"
+    words = words if len(words) <= most else f"{value:.3g}"
     return words.replace("e+0", "e").replace("e-0", "e−").replace("e+", "e").replace("-", "−")
 
 
@@ -91,18 +116,8 @@ def _require_once(levels: Sequence[Sequence[Node]]) -> None:
                 )
 
 
-def _edge(start: float, end: float, y: float, empty: bool) -> str:
-    above = y - STEP + TALL
-    return f'<path class="{_line(empty)}" d="M{place(start + BOX / 2)} {above}L{place(end + BOX / 2)} {y}"/>'
-
-
 def _line(empty: bool) -> str:
     return "kl-axisline" if empty else "kl-line kl-c0"
-
-
-def _box(x: float, y: float, empty: bool, last: bool, hatch: str) -> str:
-    fill = f'class="kl-masked" fill="url(#{hatch})"' if empty else f'class="kl-own kl-c{int(last)}"'
-    return f'<rect {fill} x="{place(x)}" y="{y}" width="{BOX}" height="{TALL}" rx="3"/>'
 
 
 def _said(i, columns, value, parents, above, lost, empty) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernels.figures.html import (
+    PHONE,
     Markup,
     data_table,
     escape,
     figure,
+    fitting,
     number,
     place,
-    scroll,
     span,
     svg,
     text,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 60
 LANES, SECTOR_BYTES = 32, 32
+WIDE = 660  # pixels for the lanes and sectors of a request
+MOST_INTERVALS = 5  # that fit side by side
 
 
 def thread_table(events: Iterable[Event], caption: str = "") -> str:
@@ -87,7 +90,27 @@ def timeline(
             row.append(f"<td>{_marks(by_place.get((warp, interval)), note)}</td>")
         lines.append(f"<tr>{''.join(row)}</tr>")
     lines += ["</tbody>", "</table>"]
-    return scroll(caption or "barrier timeline", "\n".join(lines))
+    down = _downwards(by_place, warps, last, caption, marks or {}, lines_of, threads)
+    if last >= MOST_INTERVALS:
+        return down
+    return fitting(caption or "barrier timeline", "\n".join(lines), 150 * (last + 1), down)
+
+
+def _downwards(by_place, warps: Sequence[int], last: int, caption: str, marks, lines_of, threads: int) -> str:
+    """A timeline with its intervals below each other; warps that do the same share a row."""
+    rows, groups = [], []
+    for interval in range(last + 1):
+        alike: dict[Markup, list[int]] = {}
+        for warp in warps:
+            done = _marks(by_place.get((warp, interval)), marks.get((warp, interval)))
+            alike.setdefault(done, []).append(warp)
+        for done, who in alike.items():
+            rows.append(("threads" if who[0] < 0 else _spans(who), done))
+        when = "before barrier 1" if interval == 0 and last else f"after barrier {interval}" if interval else "all"
+        heading = Markup(f"{when}{_ended_by(lines_of.get(interval - 1, ()), threads)}")
+        groups.append((heading, len(alike)))
+    table = data_table(("warps", "reads and writes"), rows, caption, groups, numeric=())
+    return f'<div class="kl-timeline--down">\n{table}\n</div>'
 
 
 def _ended_by(barriers: Sequence[Barrier], threads: int) -> str:
@@ -119,11 +142,37 @@ def request_figure(request: Request, caption: str = "") -> str:
     """
     require_warp(request)
     sectors = request.sectors
-    step, pitch, box, left, lane_y, sector_y = 20.0, max(20.0, min(84.0, 660 / max(1, len(sectors)))), 16.0, 4, 30, 124
+    first = sectors[0] if sectors else 0
+    active = dict(zip(request.lanes, request.addresses, strict=True))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for lane, address in active.items():
+        touched = range(address // SECTOR_BYTES, (address + request.size - 1) // SECTOR_BYTES + 1)
+        groups.setdefault(tuple(sector - first for sector in touched), []).append(lane)
+    described = "; ".join(
+        f"{lane_words(lanes)} → sector{'s' * (len(touched) > 1)} {' and '.join(map(str, touched))}"
+        for touched, lanes in groups.items()
+    )
+    moved = f"{number(request.useful_bytes)} of {number(request.sector_bytes)} bytes moved are used"
+    words = (
+        f"Block {request.block}, warp {request.warp}: {len(active)} lane{'s' * (len(active) != 1)} "
+        f"{request.what} {request.size} bytes each of {request.buffer} in {len(sectors)} "
+        f"sector{'s' * (len(sectors) != 1)}; {moved} ({number(100 * request.efficiency)}%)."
+    )
+    wide, phone = (
+        svg("request", words, described or "no lane", *_request(request, room)) for room in (WIDE, PHONE - 8)
+    )
+    return figure(fitting(words, wide, WIDE + 8, phone), caption or words, "request")
+
+
+def _request(request: Request, room: float) -> tuple[float, float, list[str]]:
+    """Width, height and drawing of a request, where lanes and sectors have so many pixels."""
+    sectors = request.sectors
+    step, pitch = min(20.0, room / LANES), min(room / 8, room / max(1, len(sectors)))
+    box, gap, left, lane_y, sector_y = step * 0.8, min(4.0, pitch / 5), 4, 30, 124
     total = max(LANES * step, len(sectors) * pitch)
     lane_left, sector_left = left + (total - LANES * step) / 2, left + (total - len(sectors) * pitch) / 2
-    sector_x = {sector: sector_left + i * pitch + 2 for i, sector in enumerate(sectors)}
-    sector_width = pitch - 4
+    sector_x = {sector: sector_left + i * pitch + gap / 2 for i, sector in enumerate(sectors)}
+    sector_width = pitch - gap
     active = dict(zip(request.lanes, request.addresses, strict=True))
     boxes, idle, lines, asked, numbers = [], [], [], [], []
     for lane in range(LANES):
@@ -143,7 +192,12 @@ def request_figure(request: Request, caption: str = "") -> str:
             asked.append(f"M{place(at)} {sector_y}h{place(wide)}v22h-{place(wide)}z")
             lines.append(f"M{place(x)} {place(lane_y + box)}L{place(at + wide / 2)} {sector_y}")
     frames = [f"M{place(x)} {sector_y}h{place(sector_width)}v22h-{place(sector_width)}z" for x in sector_x.values()]
-    first = sectors[0] if sectors else 0
+    every = next(n for n in (1, 4, 8, 16) if n * pitch >= 26 or n == 16)
+    labels = [
+        f'<text x="{place(x + sector_width / 2)}" y="{sector_y + 38}">{sector - sectors[0]}</text>'
+        for i, (sector, x) in enumerate(sector_x.items())
+        if i % every == 0
+    ]
     body = [
         text(left, 11, "lanes", "kl-t--soft"),
         f'<path class="kl-wire" d="{"".join(lines)}"/>',
@@ -153,30 +207,9 @@ def request_figure(request: Request, caption: str = "") -> str:
         f'<path class="kl-asked" d="{"".join(dict.fromkeys(asked))}"/>',
         f'<path class="kl-sector" d="{"".join(frames)}"/>',
         text(left, sector_y + 58, "sectors of 32 bytes, numbered from the first one touched", "kl-t--soft"),
+        f'<g class="kl-t kl-t--soft kl-t--m">{"".join(labels)}</g>',
     ]
-    every = 1 if pitch >= 26 else 4
-    labels = [
-        f'<text x="{place(x + sector_width / 2)}" y="{sector_y + 38}">{sector - first}</text>'
-        for i, (sector, x) in enumerate(sector_x.items())
-        if i % every == 0
-    ]
-    body.append(f'<g class="kl-t kl-t--soft kl-t--m">{"".join(labels)}</g>')
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for lane, address in active.items():
-        touched = range(address // SECTOR_BYTES, (address + request.size - 1) // SECTOR_BYTES + 1)
-        groups.setdefault(tuple(sector - first for sector in touched), []).append(lane)
-    described = "; ".join(
-        f"{lane_words(lanes)} → sector{'s' * (len(touched) > 1)} {' and '.join(map(str, touched))}"
-        for touched, lanes in groups.items()
-    )
-    moved = f"{number(request.useful_bytes)} of {number(request.sector_bytes)} bytes moved are used"
-    words = (
-        f"Block {request.block}, warp {request.warp}: {len(active)} lane{'s' * (len(active) != 1)} "
-        f"{request.what} {request.size} bytes each of {request.buffer} in {len(sectors)} "
-        f"sector{'s' * (len(sectors) != 1)}; {moved} ({number(100 * request.efficiency)}%)."
-    )
-    picture = svg("request", words, described or "no lane", total + 2 * left, sector_y + 64, [b for b in body if b])
-    return figure(scroll(words, picture), caption or words, "request")
+    return total + 2 * left, sector_y + 64, [part for part in body if part]
 
 
 def require_warp(request: Request) -> None:
@@ -190,10 +223,15 @@ def require_warp(request: Request) -> None:
 
 def lane_words(lanes: Sequence[int]) -> str:
     """`lanes 0–7`, `lane 3`, `lanes 0, 4, 8`."""
-    lanes = sorted(lanes)
-    parts, start = [], lanes[0]
-    for i, lane in enumerate(lanes):
-        if i + 1 == len(lanes) or lanes[i + 1] != lane + 1:
-            parts.append(span(start, lane))
-            start = lanes[i + 1] if i + 1 < len(lanes) else lane
-    return f"lane{'s' * (len(lanes) > 1)} {', '.join(parts)}"
+    return f"lane{'s' * (len(lanes) > 1)} {_spans(lanes)}"
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """`0–7`, `0, 4, 8`."""
+    numbers = sorted(numbers)
+    parts, start = [], numbers[0]
+    for i, each in enumerate(numbers):
+        if i + 1 == len(numbers) or numbers[i + 1] != each + 1:
+            parts.append(span(start, each))
+            start = numbers[i + 1] if i + 1 < len(numbers) else each
+    return ", ".join(parts)

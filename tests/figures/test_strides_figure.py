@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_figures import EVIL, Reader
+from test_figures import EVIL, Reader, phone, wide
 
 from kernels.figures import view_figure
 from kernels.figures.strides import cells_of
@@ -21,10 +21,11 @@ def test_a_crop_says_where_each_element_lies():
     html = view_figure((2, 3), (8, 1), 10, size=24, label="crop")
     assert described(html) == "row 0: cells 10, 11, 12; row 1: cells 18, 19, 20"
     assert "One step down is 8 cells on, one step right is 1 cell on. 6 elements in 6 of 24 cells." in Reader(html).text
-    assert (boxes(html, "kl-c0"), boxes(html, "kl-c1"), boxes(html, "kl-none")) == (6, 6, 18)
-    inside = re.search(r'<g class="kl-t kl-t--m">(.*?)</g>', html).group(1)
-    found = re.findall(">([^<]+)</text>", inside)
-    assert found == ["10", "11", "12", "18", "19", "20", "0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
+    for drawn in wide(html), phone(html):
+        assert (boxes(drawn, "kl-c0"), boxes(drawn, "kl-c1"), boxes(drawn, "kl-none")) == (6, 6, 18)
+        inside = "".join(re.findall(r'<g class="kl-t (?:kl-t--small )?kl-t--m">(.*?)</g>', drawn))
+        found = re.findall(">([^<]+)</text>", inside)
+        assert found == ["10", "11", "12", "18", "19", "20", "0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
 
 
 def test_a_transpose_steps_the_other_way():

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_figures import Reader
+from test_figures import Reader, phone, wide
 
 from kernels.figures import reduction_tree
 from lessons_src.examples import sums
@@ -21,16 +21,17 @@ def boxes(html):
 def test_every_partial_result_has_a_box_and_padding_is_hatched():
     levels = sums.halves(FIVE, 8)
     html = reduction_tree(levels, 5)
-    assert len(boxes(html)) == 8 + 4 + 2 + 1
-    lanes = sorted({y for _, y, _ in boxes(html)})
-    assert len(lanes) == 4, "one row a level"
-    assert [padding for _, y, padding in boxes(html) if y == lanes[0]] == [False] * 5 + [True] * 3
-    assert not any(padding for _, y, padding in boxes(html) if y > lanes[0]), "padding met a value at once"
-    assert html.count("<path") == 2 * 7, "two parents for each of seven sums"
+    for drawn in wide(html), phone(html):
+        assert len(boxes(drawn)) == 8 + 4 + 2 + 1
+        lanes = sorted({y for _, y, _ in boxes(drawn)})
+        assert len(lanes) == 4, "one row a level"
+        assert [padding for _, y, padding in boxes(drawn) if y == lanes[0]] == [False] * 5 + [True] * 3
+        assert not any(padding for _, y, padding in boxes(drawn) if y > lanes[0]), "padding met a value at once"
+        assert drawn.count("<path") == 2 * 7, "two parents for each of seven sums"
 
 
 def test_a_partial_result_of_padding_alone_is_padding():
-    html = reduction_tree(sums.neighbours(FIVE, 8), 5)
+    html = wide(reduction_tree(sums.neighbours(FIVE, 8), 5))
     assert sum(padding for _, _, padding in boxes(html)) == 3 + 1
     assert "lane 6 holds padding 0 from lanes 6 and 7" in html
 
@@ -58,7 +59,7 @@ def test_a_sum_that_was_rounded_up_says_so():
 
 
 def test_what_waits_is_a_line_and_no_box():
-    html = reduction_tree(sums.one_by_one(FIVE, 5), 5)
+    html = wide(reduction_tree(sums.one_by_one(FIVE, 5), 5))
     assert len(boxes(html)) == 5 + 4
     assert len({x for x, y, _ in boxes(html) if y > min(y for _, y, _ in boxes(html))}) == 1, "all in the first lane"
 
@@ -71,6 +72,10 @@ def test_a_value_that_counts_twice_or_never_is_refused():
         reduction_tree([lanes, [sums.add(lanes, 0, 1), (0.0, (2,), 0.0)]], 2)
     with pytest.raises(ValueError, match="5 lanes are said to hold values; the tree has 2"):
         reduction_tree([lanes, [sums.add(lanes, 0, 1)]], 5)
+
+
+def test_lanes_too_many_for_a_phone_scroll():
+    assert "kl-narrow" not in reduction_tree(sums.halves(FIVE, 16), 5)
 
 
 def test_the_same_tree_is_the_same_figure_and_another_is_not():

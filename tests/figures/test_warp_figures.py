@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_figures import Reader
+from test_figures import Reader, phone, wide
 
 from kernels.figures import bank_figure, bank_tile, divergence_figure, ownership_grid, ownership_strip, timeline
 from kernels.figures.banks import passes
@@ -45,11 +45,14 @@ def test_a_column_of_a_tile_by_its_width(width, degree, banks):
     assert f"in {degree} pass{'es' * (degree > 1)}" in html
     assert (f"conflict degree {degree}" in html) == (degree > 1)
     assert ("no bank is asked for two different words" in html) == (degree == 1)
-    assert marked(html) == 32 and marked(html, "kl-idle") == 32 * degree - 32
-    assert len(re.findall(r">pass \d+<", html)) == degree
+    for drawn in wide(html), phone(html):
+        assert marked(drawn) == 32 and marked(drawn, "kl-idle") == 32 * degree - 32
+    assert len(re.findall(r">pass \d+<", wide(html))) == degree
+    assert re.findall(r'x="334" y="\d+">(\d+)<', phone(html)) == [str(len(turn)) for turn in turns]
     tile = bank_tile(request, trace.buffer("tile"))
     assert f"the 32 marked elements, which lie in {banks} bank{'s' * (banks > 1)}." in tile
-    assert marked(tile) == 32 and len(tile.encode()) < 60_000
+    assert marked(wide(tile)) == marked(phone(tile)) == 32 and len(tile.encode()) < 70_000
+    assert re.findall(r'x="334" y="\d+">(\d+)<', phone(tile)) == [str(width * row % 32) for row in range(32)]
     strong = re.findall(r'<g class="kl-t kl-t--small kl-t--m" transform[^>]*><text x="67">(\d+)</text></g>', tile)
     assert [int(bank) for bank in strong] == [width * row % 32 for row in range(32)]
 
@@ -107,7 +110,8 @@ def test_divergence_draws_lanes_by_passes():
     html = divergence_figure(halves())
     text = Reader(html).text
     assert "Block 0, warp 0: 3 passes, 64 of 96 lane slots used (66.7%)." in text
-    assert marked(html, "kl-lane") == 64 and marked(html, "kl-idle") == 32
+    for drawn in wide(html), phone(html):
+        assert marked(drawn, "kl-lane") == 64 and marked(drawn, "kl-idle") == 32
     assert "line 5 writes x: lanes 0, 2, 4" in text and "line 9 writes x: lanes 0–31" in text
     assert "1 pass, 16 of 32 lane slots used (50%)" in divergence_figure(halves(), line=7)
 
@@ -115,7 +119,7 @@ def test_divergence_draws_lanes_by_passes():
 def test_divergence_of_a_part_of_a_warp_and_of_many_passes():
     assert "No access" in divergence_figure(halves(), warp=1)
     html = divergence_figure(halves(extra=60))
-    assert "63 passes" in html and "The first 48 lines are drawn." in html and len(html.encode()) < 60_000
+    assert "63 passes" in html and "The first 48 lines are drawn." in html and len(html.encode()) < 70_000
     with pytest.raises(ValueError, match="warp=2, but a block of 48 threads has 2"):
         divergence_figure(halves(), warp=2)
     with pytest.raises(ValueError, match="does not show threads"):
