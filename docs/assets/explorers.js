@@ -13,17 +13,21 @@
   const up = (a, b) => Math.ceil(a / b)
   const text = (x, y, words, name = "") => `<text class="kl-t ${name}" x="${x}" y="${y}">${words}</text>`
   const rect = (x, y, w, h, name) => `<path class="${name}" d="M${x} ${y}h${w}v${h}h${-w}z"/>`
+  // What lies past an edge, hatched; each picture needs the pattern once.
+  const hatching = id => `<defs><pattern id="${id}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
+    '<rect class="kl-hatch-back" width="6" height="6"/><rect class="kl-hatch-line" width="2" height="6"/></pattern></defs>'
+  const hatched = (id, x, y, w, h) => `<path class="kl-masked" fill="url(#${id})" d="M${x} ${y}h${w}v${h}h${-w}z"/>`
   const owner = i => `kl-own kl-c${i % 8}`
   // "column 64" or "columns 0–31"
   const run = (word, first, last) => first === last ? `${word} ${first}` : `${word}s ${first}–${last}`
-  // What the colours mean: [class, words] side by side, below each other where the picture is narrow.
+  // What the colours mean: [class, or #pattern, and words] side by side, below each other where the picture is narrow.
   function legend(x, y, width, entries) {
     const body = []
     let right = x, line = y
     for (const [name, words] of entries) {
       const wide = 30 + 6.4 * words.length
       if (right > x && right + wide > width) [right, line] = [x, line + 18]
-      body.push(rect(right, line, 11, 11, name), text(right + 17, line + 10, words, "kl-t--soft"))
+      body.push(name[0] === "#" ? hatched(name.slice(1), right, line, 11, 11) : rect(right, line, 11, 11, name), text(right + 17, line + 10, words, "kl-t--soft"))
       right += wide
     }
     return { body, height: line - y + 18 }
@@ -32,7 +36,7 @@
   // ---- a warp's addresses: sectors of global memory, banks of shared memory ----
   const access = {
     controls: () => [
-      { name: "space", label: "Memory", values: ["global", "shared"] },
+      { name: "space", label: "Memory", values: ["global", "shared"], choice: true },
       { name: "stride", label: "Step", values: range(34, i => i), unit: n => count(n, "element") },
       { name: "offset", label: "Offset", values: range(LANES, i => i), unit: n => count(n, "element") },
       { name: "size", label: "Bytes", values: [4, 8, 16], unit: n => `${n} a lane` },
@@ -95,28 +99,41 @@
       { name: "step", label: "Step", values: s => range(up(k, s.bk), i => i + 1), unit: (x, s) => `${x} of ${up(k, s.bk)}` },
     ],
     start: data => ({ ...data.start, program: 0, step: 1 }),
-    draw({ bm, bn, bk, program, step }, { m, n, k, item }, width) {
-      const scale = Math.min(1.6, (width - 60) / (k + n)), gap = 30, left = 6, top = 20
-      const kw = k * scale, nw = n * scale, kh = k * scale, mh = m * scale, x = left + kw + gap, y = top + kh + gap
+    draw({ bm, bn, bk, program, step }, data, width) {
+      const { m, n, k, item } = data
+      const hatch = data.hatch ||= `kl-explore-hatch-${++made}`
+      const pastM = up(m, bm) * bm - m, pastN = up(n, bn) * bn - n, pastK = up(k, bk) * bk - k
+      const scale = Math.min(1.6, (width - 60) / (k + pastK + n + pastN)), gap = 30, left = 6, top = 20
+      const [kw, nw, kh, mh] = [k, n, k, m].map(size => size * scale), x = left + kw + pastK * scale + gap, y = top + kh + pastK * scale + gap
       const across = up(n, bn), row = Math.floor(program / across), column = program % across
-      const fit = (at, size, end) => [at * scale, Math.min(size, end - at) * scale]
-      const [rowAt, rows] = fit(row * bm, bm, m), [colAt, cols] = fit(column * bn, bn, n), [stepAt, deep] = fit((step - 1) * bk, bk, k)
+      const fit = (at, size, end) => [at * scale, Math.min(size, end - at) * scale, Math.max(0, at + size - end) * scale]
+      const [rowAt, rows, rowsPast] = fit(row * bm, bm, m), [colAt, cols, colsPast] = fit(column * bn, bn, n), [stepAt, deep, deepPast] = fit((step - 1) * bk, bk, k)
       const lines = range(up(m, bm) - 1, i => `M${x} ${y + (i + 1) * bm * scale}h${nw}`).concat(range(across - 1, i => `M${x + (i + 1) * bn * scale} ${y}v${mh}`))
+      // The part of a tile that lies past the edge of its matrix: right of it and below it.
+      const past = (x, y, wide, tall, right, below) =>
+        (right ? hatched(hatch, x + wide, y, right, tall + below) : "") + (below ? hatched(hatch, x, y + tall, wide, below) : "")
       const body = [
+        hatching(hatch),
         text(x, top - 7, `B, ${k} × ${n}`, "kl-t--soft"), text(left, y - 7, `A, ${m} × ${k}`, "kl-t--soft"), text(x, y - 7, `C, ${m} × ${n}`, "kl-t--soft"),
         rect(left, y, kw, mh, "kl-cell"), rect(x, top, nw, kh, "kl-cell"), rect(x, y, nw, mh, "kl-cell"),
         `<path class="kl-gridline" d="${lines.join("")}"/>`,
         rect(left, y + rowAt, kw, rows, "kl-now"), rect(x + colAt, top, cols, kh, "kl-now"),
         rect(left + stepAt, y + rowAt, deep, rows, "kl-own kl-c1"), rect(x + colAt, top + stepAt, cols, deep, "kl-own kl-c1"),
         rect(x + colAt, y + rowAt, cols, rows, "kl-own kl-c2"),
+        past(left + stepAt, y + rowAt, deep, rows, deepPast, rowsPast), past(x + colAt, top + stepAt, cols, deep, colsPast, deepPast),
+        past(x + colAt, y + rowAt, cols, rows, colsPast, rowsPast),
       ]
       const down = up(m, bm), loaded = (m * k * across + k * n * down) * item
       const to = (word, at, size, end) => run(word, at, Math.min(at + size, end) - 1)
+      const [offK, offM, offN] = [step * bk - k, (row + 1) * bm - m, (column + 1) * bn - n]
+      const off = [offK > 0 && `${count(offK, "column")} of A and ${count(offK, "row")} of B`, offM > 0 && `${count(offM, "row")} of A and C`, offN > 0 && `${count(offN, "column")} of B and C`].filter(Boolean)
+      const masked = off.length ? ` Past the edge, and masked off: ${off.join("; ")}.` : ""
       const say = `Program ${program} of ${down * across} owns ${to("row", row * bm, bm, m)}, ${to("column", column * bn, bn, n)} of C. Step ${step} of ${up(k, bk)} ` +
         `loads ${to("column", (step - 1) * bk, bk, k)} of A and the same rows of B. Each element of A is read ${count(across, "time")}, each of B ${count(down, "time")}: ` +
-        `${loaded.toLocaleString("en")} bytes in all, ${short(2 * m * n * k / loaded)} operations a byte.`
-      const key = legend(left, y + mh + 12, width, [["kl-own kl-c1", "loaded in this step"], ["kl-now", "in its other steps"], ["kl-own kl-c2", "its tile of C"]])
-      return { body: body.concat(key.body), height: y + mh + 12 + key.height, say }
+        `${loaded.toLocaleString("en")} bytes in all, ${short(2 * m * n * k / loaded)} operations a byte.` + masked
+      const bottom = y + mh + pastM * scale + 12, entries = [["kl-own kl-c1", "loaded in this step"], ["kl-now", "in its other steps"], ["kl-own kl-c2", "its tile of C"]]
+      const key = legend(left, bottom, width, masked ? [...entries, [`#${hatch}`, "past the edge, masked off"]] : entries)
+      return { body: body.concat(key.body), height: bottom + key.height, say }
     },
   }
 
@@ -142,13 +159,14 @@
     },
     draw({ chunk, step }, data, width) {
       const { values } = data, steps = this.steps(data, chunk), now = steps[step - 1], before = steps[step - 2]
-      const wide = Math.min(46, (width - 8) / values.length), high = 120, low = Math.min(0, ...values), top = Math.max(...values), span = top - low || 1
+      const wide = Math.min(46, (width - 20) / values.length), high = 120, low = Math.min(0, ...values), top = Math.max(0, ...values), span = top - low || 1
       const y = v => 22 + high * (1 - (v - low) / span), body = []
       values.forEach((v, i) => {
         const state = i > now.last ? "kl-cell kl-cell--off" : i >= now.first ? "kl-own kl-c1" : "kl-own kl-c0"
-        body.push(rect(4 + i * wide, y(v), wide - 3, 24 + high - y(v), state))
+        body.push(rect(4 + i * wide, Math.min(y(v), y(0)), wide - 3, Math.max(1, Math.abs(y(v) - y(0))), state)) // a score below 0 goes downwards
         if (wide > 24) body.push(text(4 + i * wide + wide / 2 - 1, 22 + high + 18, v, "kl-t--small kl-t--m"))
       })
+      body.push(`<path class="kl-axisline" d="M4 ${y(0)}h${values.length * wide}"/>`, text(4 + values.length * wide + 2, y(0) + 4, "0", "kl-t--soft"))
       body.push(`<path class="kl-axisline" d="M4 ${y(now.max)}h${values.length * wide}"/>`, text(6, y(now.max) - 6, `maximum so far ${now.max}`, "kl-t--soft"))
       if (before && before.max !== now.max) body.push(`<path class="kl-gridline" d="M4 ${y(before.max)}h${values.length * wide}"/>`)
       const f = n => n.toFixed(4)
@@ -165,7 +183,7 @@
   const roofline = {
     controls: ({ roofs }) => [
       { name: "m", label: "M", values: powers }, { name: "n", label: "N", values: powers }, { name: "k", label: "K", values: powers },
-      { name: "roof", label: "Element", values: roofs.map((_, i) => i), unit: i => roofs[i].name },
+      { name: "roof", label: "Element", values: roofs.map((_, i) => i), unit: i => roofs[i].name, choice: true },
     ],
     start: data => ({ ...data.start, roof: 0 }),
     draw({ m, n, k, roof }, { roofs, memory }, width) {
@@ -203,7 +221,7 @@
       this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg")
       this.svg.setAttribute("role", "img")
       this.svg.setAttribute("class", "kl-svg")
-      this.rows = this.kind.controls(this.data).map(each => this.slider(each))
+      this.rows = this.kind.controls(this.data).map(each => this.control(each))
       const table = element("button", { type: "button", className: "kl-button", textContent: "Table" })
       table.setAttribute("aria-label", "Table of some cases")
       table.setAttribute("aria-expanded", "false")
@@ -219,26 +237,29 @@
       this.draw()
     }
 
-    slider({ name, label, values, unit = String }) {
-      const id = `kl-explore-${++made}`, input = element("input", { type: "range", id, min: 0, step: 1 })
-      const output = element("output", {})
-      output.setAttribute("aria-hidden", "true")
-      input.addEventListener("input", () => {
-        this.state[name] = this.values(values)[input.valueAsNumber]
+    // A slider, or, for a choice among few names, a list of them.
+    control({ name, label, values, unit = String, choice = false }) {
+      const id = `kl-explore-${++made}`, output = element("output", {})
+      const input = choice ? element("select", { id }) : element("input", { type: "range", id, min: 0, step: 1 })
+      if (choice) input.append(...this.values(values).map((value, i) => element("option", { value: i, textContent: unit(value, this.state) })))
+      else output.setAttribute("aria-hidden", "true")
+      input.addEventListener(choice ? "change" : "input", () => {
+        this.state[name] = this.values(values)[+input.value]
         this.draw()
       })
-      const box = element("div", { className: "kl-stepper__slider" }, element("label", { htmlFor: id, textContent: label }), input, output)
-      return { name, values, unit, input, output, box }
+      const box = element("div", { className: "kl-stepper__slider" }, element("label", { htmlFor: id, textContent: label }), input, ...(choice ? [] : [output]))
+      return { name, values, unit, input, output, box, choice }
     }
 
     values(given) { return typeof given === "function" ? given(this.state) : given }
 
     draw() {
-      for (const { name, values, unit, input, output } of this.rows) {
+      for (const { name, values, unit, input, output, choice } of this.rows) {
         const all = this.values(values), last = all.length - 1
         if (!all.includes(this.state[name])) this.state[name] = all[last] // a change of another one left no room for it
-        input.max = last
+        if (!choice) input.max = last
         input.value = all.indexOf(this.state[name])
+        if (choice) continue
         output.value = unit(this.state[name], this.state)
         input.setAttribute("aria-valuetext", output.value)
       }

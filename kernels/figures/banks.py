@@ -79,14 +79,14 @@ def _passes_drawn(turns: list[dict[int, tuple[int, list[int]]]], cell: float) ->
             count = len({lane for _, lanes in banks.values() for lane in lanes})
             served.append(f'<text x="{PHONE - 2}" y="{base}">{count}</text>')
     body = [
-        text(left, 12, "bank →", "kl-t--soft"),
+        text(left if large else left + 22, 12, "bank →", "kl-t--soft"),
         *(f'<path class="{name}" d="{"".join(shapes)}"/>' for name, shapes in sorted(boxes.items())),
         f'<g class="kl-t kl-t--small kl-t--m">{"".join(inside)}</g>',
         f'<g class="kl-t kl-t--soft kl-t--m">{"".join(numbers)}</g>',
         f'<g class="kl-t kl-t--soft kl-t--e">{"".join(names + served)}</g>',
     ]
     if not large:
-        body += [text(0, TOP - 6, "pass", "kl-t--soft"), text(PHONE - 2, 12, "lanes served", "kl-t--soft", "e")]
+        body += [text(0, 12, "pass ↓", "kl-t--soft"), text(PHONE - 2, 12, "lanes served", "kl-t--soft", "e")]
     return (left + BANKS * cell + 8 if large else PHONE), TOP + max(1, len(turns)) * row + 4, body
 
 
@@ -116,7 +116,7 @@ def bank_tile(request: Request, buffer: Buffer, caption: str = "") -> str:
         hit.setdefault((buffer.address + element * buffer.itemsize) // BANK_BYTES % BANKS, []).append(element)
     shape = " × ".join(map(str, buffer.shape))
     words = (
-        f"{buffer.name}, {shape}: the number in a box is its bank. Warp {request.warp} {_verb(request)} the "
+        f"{buffer.name}, {shape}, with its banks. Warp {request.warp} {_verb(request)} the "
         f"{number(len(asked))} marked element{'s' * (len(asked) != 1)}, which lie in {number(len(hit))} "
         f"bank{'s' * (len(hit) != 1)}."
     )
@@ -192,8 +192,8 @@ def _tile_marked(rows: list[list[tuple[int, bool]]], wide: int) -> tuple[float, 
     rules = [f"M{NEAR_LEFT} {TOP + row * NEAR_ROW}H{place(right)}" for row in range(high + 1)]
     rules += [f"M{place(NEAR_LEFT + column * cell)} {TOP}v{high * NEAR_ROW}" for column in range(wide + 1)]
     body = [
-        text(NEAR_LEFT, 12, "column →", "kl-t--soft"),
-        text(0, TOP - 6, "row", "kl-t--soft"),
+        text(NEAR_LEFT + 22, 12, "column →", "kl-t--soft"),
+        text(0, 12, "row ↓", "kl-t--soft"),
         text(PHONE - 2, 12, "bank of the marked", "kl-t--soft", "e"),
         f'<path class="kl-gridline" d="{"".join(rules)}"/>',
         f'<path class="kl-asked-bank" d="{"".join(marked)}"/>',

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 60
 LANES, SECTOR_BYTES = 32, 32
 WIDE = 660  # pixels for the lanes and sectors of a request
-MOST_INTERVALS = 5  # that fit side by side
+MOST_INTERVALS = 6  # that fit side by side
 
 
 def thread_table(events: Iterable[Event], caption: str = "") -> str:
@@ -93,7 +93,7 @@ def timeline(
     down = _downwards(by_place, warps, last, caption, marks or {}, lines_of, threads)
     if last >= MOST_INTERVALS:
         return down
-    return fitting(caption or "barrier timeline", "\n".join(lines), 150 * (last + 1), down)
+    return fitting(caption or "barrier timeline", "\n".join(lines), 130 * (last + 1), down)
 
 
 def _downwards(by_place, warps: Sequence[int], last: int, caption: str, marks, lines_of, threads: int) -> str:

@@ -44,6 +44,10 @@ def move(page, label: str, place: int) -> None:
     page.get_by_role("slider", name=label, exact=True).fill(str(place))
 
 
+def choose(page, label: str, words: str) -> None:
+    page.get_by_role("combobox", name=label, exact=True).select_option(label=words)
+
+
 def said(page) -> str:
     return page.locator(".kl-stepper__say").inner_text()
 
@@ -55,13 +59,13 @@ def test_sectors_and_passes_are_those_of_a_traced_request(show, size):
         move(page, "Offset", offset)
         for stride in (0, 1, 2, 3, 16, 32, 33):
             move(page, "Step", stride)
-            move(page, "Memory", 0)
+            choose(page, "Memory", "global")
             found = access(stride, offset, size, "global")
             sectors = len(found.sectors)
             words = f"{sectors} sector{'s' * (sectors != 1)}, {found.sector_bytes:,} bytes moved"
             assert words in said(page), (stride, offset)
             assert f"{number(100 * found.efficiency)}% of them used" in said(page)
-            move(page, "Memory", 1)
+            choose(page, "Memory", "shared")
             turns = len(passes(access(stride, offset, size, "shared")))
             assert f": {turns} pass{'es' * (turns != 1)} over" in said(page), (stride, offset)
             assert page.locator("svg text", has_text=re.compile("^pass ")).count() == turns
@@ -75,8 +79,12 @@ def test_tiles_say_what_is_read_and_owned(show):
     assert said(page).startswith(
         "Program 5 of 16 owns rows 32–63, columns 64–127 of C. Step 3 of 3 loads column 64 of A and the same rows of B."
     )
+    assert said(page).endswith(" Past the edge, and masked off: 31 columns of A and 31 rows of B.")
     drawn = page.locator("svg").text_content()
+    assert "past the edge, masked off" in drawn and page.locator("svg path.kl-masked").count() == 2 + 1
     assert "loaded in this step" in drawn and "its tile of C" in drawn
+    move(page, "Step", 0)
+    assert "Past the edge" not in said(page) and page.locator("svg path.kl-masked").count() == 0
     move(page, "Tile columns", 0)
     assert "Each element of A is read 32 times, each of B 4 times" in said(page)
     loaded = (127 * 65 * 32 + 65 * 255 * 4) * 4
@@ -84,6 +92,36 @@ def test_tiles_say_what_is_read_and_owned(show):
     move(page, "Program", 127)
     move(page, "Tile rows", 5)  # fewer programs than the chosen one: the last there is
     assert said(page).startswith("Program 31 of 32")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_lies_past_an_edge_is_drawn_past_it_and_in_view(show, width):
+    page = show(tile_explorer(127, 255, 65, tile=(32, 64, 32)), width)
+    move(page, "Program", 15)
+    move(page, "Step", 2)
+    assert said(page).endswith("masked off: 31 columns of A and 31 rows of B; 1 row of A and C; 1 column of B and C.")
+    inside = """() => { const svg = document.querySelector("svg").getBoundingClientRect()
+      return [...document.querySelectorAll("svg path")].map(e => e.getBoundingClientRect()).every(
+        r => r.left >= svg.left - 1 && r.right <= svg.right + 1 && r.bottom <= svg.bottom + 1) }"""
+    assert page.evaluate(inside)
+    edges = """() => {
+      const [a, past] = ["kl-cell", "kl-masked"].map(name => document.querySelector(`svg path.${name}`).getBBox())
+      return [a.x + a.width, past.x] }"""
+    right_of_a, first_past = page.evaluate(edges)
+    assert first_past == pytest.approx(right_of_a, abs=0.1)
+
+
+def test_scores_below_zero_go_downwards(show):
+    page = show(merge_explorer(VALUES, 3))
+    bars = page.evaluate(
+        "[...document.querySelectorAll('svg path[class*=\\'kl-c\\']')].map(e => e.getBBox())"
+        ".slice(0, 9).map(b => [b.y, b.y + b.height])"
+    )
+    zero = max(bottom for value, (_, bottom) in zip(VALUES, bars, strict=True) if value > 0)
+    for value, (top, bottom) in zip(VALUES, bars, strict=True):
+        assert (top if value < 0 else bottom) == pytest.approx(zero, abs=1.1), value
+    heights = [bottom - top for top, bottom in bars]
+    assert heights[VALUES.index(-1)] == pytest.approx(heights[VALUES.index(1)], abs=0.1)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 4, 9])
@@ -107,7 +145,7 @@ def test_roofline_names_the_limit(show):
     assert "limited by computing, 153 µs at least, 900 TFLOP/s at most" in said(page)
     move(page, "K", 0)
     assert "limited by memory" in said(page)
-    move(page, "Element", 1)
+    choose(page, "Element", "float32")
     moved = 4 * (4096 + 4096 + 4096 * 4096)
     assert f"{moved / 4e6:.1f} µs at least" in said(page)
 

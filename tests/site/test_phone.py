@@ -111,7 +111,7 @@ SHOWN = """() => {
   const visible = e => e.checkVisibility() && e.getBoundingClientRect().width > 0
   const frame = document.querySelector(".kl-block").getBoundingClientRect()
   const words = [...document.querySelectorAll("svg text, .kl-legend li, .kl-narrow :is(td, th)")].filter(visible)
-  const inside = e => { const r = e.getBoundingClientRect(); return r.left >= frame.left && r.right <= frame.right }
+  const inside = e => { const r = e.getBoundingClientRect(); return r.left >= frame.left + 4 && r.right <= frame.right - 4 }
   const size = e => {
     const svg = e.closest("svg"), scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1
     return parseFloat(getComputedStyle(e).fontSize) * scale
