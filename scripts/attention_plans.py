@@ -22,7 +22,7 @@ PLANS = {  # fields of RingPlan that differ from those of the plan in use
     "3 consumers, blocks of 64": {"groups": 3, "block_n": 64, "stages": 3, "slots": 1},
 }
 SHAPES = ((4, 16, 16, 4096, 4096, 128), (4, 32, 32, 4096, 4096, 64))
-ONE_PASS = {"in use": {}, "3 buffers": {"STAGES": 3}, "1 head": {"SECTION": 1}, "8 heads": {"SECTION": 8}}
+ONE_PASS = {"in use": {}, "2 buffers": {"CAUSAL_STAGES": 2}, "1 head": {"SECTION": 1}, "8 heads": {"SECTION": 8}}
 
 
 def forward_arms(op, shape, causal):
@@ -35,7 +35,7 @@ def forward_arms(op, shape, causal):
     from lessons_src.examples.timed_arms import Timed
 
     def arm(name, fields):
-        plan = dataclasses.replace(host.plan_ring(shape[5], causal), **fields)
+        plan = dataclasses.replace(host.plan_ring(shape[5], causal, shape[4]), **fields)
 
         def call(q, k, v):
             out = torch.empty_like(q)
@@ -56,7 +56,7 @@ def backward_arms(op):
     from kernels.ops import attention_gluon_backward_launch as host
     from lessons_src.examples.timed_arms import Timed
 
-    usual = {name: getattr(host, name) for name in ("STAGES", "SECTION")}
+    usual = {name: getattr(host, name) for name in ("CAUSAL_STAGES", "SECTION")}
 
     def arm(name, settings):
         def call(q, k, v, out, lse, _natural, dout):

@@ -37,13 +37,17 @@ class LaunchQuery:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: the kernel ("module:name"), its grid, its arguments as `TritonRequest` has them, warps and stages."""
+    """One launch: the kernel ("module:name"), its grid, its arguments as `TritonRequest` has them, warps and stages.
+
+    maxnreg: registers that a thread may have, where the launch says so.
+    """
 
     kernel: str
     signature: Mapping[str, Argument]
     grid: tuple[int, int, int]
     num_warps: int
     num_stages: int
+    maxnreg: int | None = None
 
     @property
     def name(self) -> str:
@@ -63,7 +67,7 @@ class Launch:
 
     def request(self, arch: int) -> TritonRequest:
         """The same kernel for the compiler."""
-        return TritonRequest(self.kernel, self.signature, arch, self.num_warps, self.num_stages)
+        return TritonRequest(self.kernel, self.signature, arch, self.num_warps, self.num_stages, self.maxnreg)
 
 
 def query(op: str, shape: Sequence[int], dtype: str, arch: int = 90, sm_count: int | None = None) -> LaunchQuery:
@@ -89,13 +93,7 @@ def launches_many(queries: Sequence[LaunchQuery]) -> list[list[Launch]]:
     """
     triton_version()
     answers = ask("kernels.inspect.launches_worker", list(queries), {})
-    return [
-        [
-            Launch(each["kernel"], each["signature"], tuple(each["grid"]), each["num_warps"], each["num_stages"])
-            for each in answer["launches"]
-        ]
-        for answer in answers
-    ]
+    return [[Launch(**each | {"grid": tuple(each["grid"])}) for each in answer["launches"]] for answer in answers]
 
 
 def launches(op: str, shape: Sequence[int], dtype: str, arch: int = 90, sm_count: int | None = None) -> list[Launch]:
@@ -112,12 +110,15 @@ def stage_text(launch: Launch, arch: int, stage: str) -> str:
     """The kernel as one stage of Triton's compiler leaves it: "ttir", "ttgir", "llir" or "ptx".
 
     Raises:
-        ValueError: there is no such stage. Otherwise as `compile_triton`.
+        ValueError: there is no such stage; a kernel in Gluon begins with "ttgir". Otherwise as `compile_triton`.
     """
     if stage not in STAGES:
         raise ValueError(f"{stage!r} is not a stage of the compiler; there are {', '.join(STAGES)}.")
     flags = {"TRITON_DISABLE_LINE_INFO": "1"}
-    return ask("kernels.inspect.stage_worker", [launch.request(arch)], flags)[0][stage]
+    found = ask("kernels.inspect.stage_worker", [launch.request(arch)], flags)[0]
+    if stage not in found:
+        raise ValueError(f"{launch.kernel} has no stage {stage!r}; it has {', '.join(found)}.")
+    return found[stage]
 
 
 @dataclass(frozen=True)

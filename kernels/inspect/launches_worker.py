@@ -42,7 +42,8 @@ class Recorder:
         while not hasattr(kernel, "params"):
             kernel = kernel.fn
         names = [parameter.name for parameter in kernel.params]
-        options = {name: keywords.get(name, default) for name, default in (("num_warps", 4), ("num_stages", 3))}
+        defaults = (("num_warps", 4), ("num_stages", 3), ("maxnreg", None))
+        options = {name: keywords.get(name, default) for name, default in defaults}
         given = dict(zip(names, arguments)) | {name: value for name, value in keywords.items() if name in names}
         if callable(grid):
             grid = grid(given)
@@ -67,7 +68,8 @@ def _described(kernel: Any, name: str, value: Any) -> Any:
             )
         return f"*{kind}" if value.storage_offset() * value.element_size() % 16 == 0 else f"*{kind}:1"
     if type(value).__name__ == "TensorDescriptor":
-        return f"tensordesc<{_POINTERS[str(value.base.dtype).removeprefix('torch.')]}{list(value.block_shape)}>"
+        kind = f"{_POINTERS[str(value.base.dtype).removeprefix('torch.')]}{list(value.block_shape)}"
+        return f"tensordesc<{kind},{value.layout!r}>" if hasattr(value, "layout") else f"tensordesc<{kind}>"
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "value"):  # a constexpr
@@ -82,6 +84,7 @@ def stand_ins() -> tuple[Recorder, types.SimpleNamespace]:
     Operators import what they call by name, so it has to stand there before the first of them is imported.
     """
     import torch
+    from torch._subclasses.fake_tensor import FakeTensor
     from triton.runtime.jit import JITFunction
 
     from kernels.ops import checks, library
@@ -96,6 +99,7 @@ def stand_ins() -> tuple[Recorder, types.SimpleNamespace]:
     # Inputs that are another operator's results come from its launcher, on tensors that say they are on a CPU.
     checks.require_runnable = lambda *_: None
     library.direct = lambda *_: True
+    library.PLAIN_TYPES = (*library.PLAIN_TYPES, FakeTensor)  # elsewhere they mean that somebody traces
     library.wrap_triton = lambda kernel: kernel
     library.launch = lambda kernel, grid, arguments, **constants: recorder.note(kernel, grid, arguments, constants)
     JITFunction.run = lambda self, *arguments, grid, warmup=False, **keywords: recorder.note(

@@ -40,7 +40,7 @@ class TritonRequest:
 
             An argument with a default may be left out.
         arch: compute capability, 90 for sm_90.
-        num_warps, num_stages: as in a launch.
+        num_warps, num_stages, maxnreg: as in a launch.
     """
 
     kernel: str
@@ -48,6 +48,7 @@ class TritonRequest:
     arch: int = 90
     num_warps: int = 4
     num_stages: int = 3
+    maxnreg: int | None = None
 
 
 def compile_triton(

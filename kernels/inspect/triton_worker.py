@@ -130,12 +130,16 @@ def compile_request(request: dict[str, Any]) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
     reference, arch = request["kernel"], request["arch"]
     kernel = find_kernel(reference)
     signature, constants, attributes = specialize(reference, kernel, request["signature"])
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
+    kind = GluonASTSource if kernel.is_gluon() else ASTSource
+    source = kind(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     options = {"num_warps": request["num_warps"], "num_stages": request["num_stages"]}
+    if request.get("maxnreg") is not None:
+        options["maxnreg"] = request["maxnreg"]
     try:
         return triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     except Exception as failure:

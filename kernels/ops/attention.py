@@ -14,8 +14,7 @@ Limits    offsets are 64 bits wide; at most 2**31 - 1 programs a launch; `length
 Precision scores, softmax and the average in float32; the weights are rounded to the dtype before they meet the values,
           then one rounding of the result. float32 is multiplied as float32 ("ieee"), without Tensor Cores.
 Special   -inf as a score is a masked key; NaN and +inf in a visible score make the row NaN, as in PyTorch.
-Gradient  q, k and v, by `kernels.ops.attention_backward`, in the same order whenever it runs: deterministic. No second
-          derivative.
+Gradient  q, k and v, by `kernels.ops.attention_backward`, which says in what order it adds. No second derivative.
 """
 
 import math

@@ -18,11 +18,15 @@ Between consumers, with PINGPONG, a barrier called `turn` goes round: who holds 
 consumer's weights are computed while the products of another run. Only the blocks at the ends of a row of blocks, where
 some row does not see some key, are masked; the first one visited always is.
 
+With MIXED, every fourth exponential is a polynomial on the multipliers, which have time left; the unit for exponentials
+does the others, as in FlashAttention-4. How an argument is cut into an integer and a rest: Cody and Waite, "Software
+manual for the elementary functions", 1980.
+
 A program takes one tile or, with as many programs as multiprocessors, several; the producer then fetches the next
 tile's queries, keys and values while the consumers are at this one. Out goes through the queries' buffer.
 
-`kernels.ops.attention_gluon_launch` says what it takes, and whether it is switched on. Triton
-cannot interpret it; its readable twin, `kernels.ops.attention._attention_queries`, is traced for it.
+`kernels.ops.attention_gluon_launch` says what it takes. Triton cannot interpret it; its readable twin,
+`kernels.ops.attention._attention_queries`, is traced for it.
 """
 
 from triton.experimental import gluon
@@ -193,7 +197,39 @@ def _per_lane(x, SUM: gl.constexpr):
 
 
 @gluon.jit
-def _weigh(score, maximum, total, scale):
+def _exp2_mixed(x):
+    # Of each four neighbours three by the unit for exponentials and one by a polynomial: 2**x is 2**n * 2**f, where
+    # n = round(x) comes from adding 1.5 * 2**23, and goes into the exponent's bits, and f is in [-1/2, 1/2]. Relative
+    # error below 1e-4, which the rounding of weights to two bytes hides. Below 2**-126 it is 0, as the unit's is; NaN
+    # stays NaN, which is why 2**n is a factor and not added to the bits. For x up to 127.
+    return gl.inline_asm_elementwise(
+        """
+        {
+            .reg .f32 r, f, p, s;
+            .reg .b32 i;
+            ex2.approx.ftz.f32 $0, $4;
+            ex2.approx.ftz.f32 $1, $5;
+            ex2.approx.ftz.f32 $2, $6;
+            max.ftz.NaN.f32 f, $7, 0fC2FE0000;
+            add.rn.ftz.f32 r, f, 0f4B400000;
+            sub.rn.ftz.f32 p, r, 0f4B400000;
+            sub.rn.ftz.f32 f, f, p;
+            fma.rn.ftz.f32 p, f, 0f3D61FBAD, 0f3E786F0D;
+            fma.rn.ftz.f32 p, p, f, 0f3F31798D;
+            fma.rn.ftz.f32 p, p, f, 0f3F7FFB49;
+            mov.b32 i, r;
+            shl.b32 i, i, 23;
+            add.s32 i, i, 0x3F800000;
+            mov.b32 s, i;
+            mul.rn.ftz.f32 $3, p, s;
+        }
+        """,
+        "=&f,=&f,=&f,=&f,f,f,f,f", [x], dtype=gl.float32, is_pure=True, pack=4,
+    )  # fmt: skip
+
+
+@gluon.jit
+def _weigh(score, maximum, total, scale, MIXED: gl.constexpr):
     # Weights of one block of keys, the running maximum of each row, and the running total of each lane's part of it.
     # `keep` is what brings the sums so far to the new maximum. maximum is that of the scores before they are scaled:
     # scale and subtraction are one FMA.
@@ -201,7 +237,10 @@ def _weigh(score, maximum, total, scale):
     new_maximum = gl.maximum(maximum, gl.convert_layout(highest, maximum.type.layout))
     # While a row has seen no key, -inf - -inf would be NaN and stay: subtract 0.
     base = gl.where(new_maximum == float("-inf"), 0.0, new_maximum) * scale
-    weight = gl.exp2(score * scale - base[:, None])
+    if MIXED:  # noqa: SIM108 (known to the compiler)
+        weight = _exp2_mixed(score * scale - base[:, None])
+    else:
+        weight = gl.exp2(score * scale - base[:, None])
     keep = gl.exp2(maximum * scale - base)
     more = _per_lane(weight, True)
     return weight, new_maximum, _scaled(gl.convert_layout(total, more.type.layout), keep) + more, keep
@@ -211,6 +250,7 @@ def _weigh(score, maximum, total, scale):
 def _consume(
     sizes, buffers, results, GROUP: gl.constexpr, GROUPS: gl.constexpr, SECTION: gl.constexpr, PLANNED: gl.constexpr,
     CAUSAL: gl.constexpr, WINDOW: gl.constexpr, RAGGED: gl.constexpr, PINGPONG: gl.constexpr,
+    MIXED: gl.constexpr,
 ):  # fmt: skip
     order_ptr, lengths_ptr, heads, H, Sq, Sk = sizes
     q_ring, kv_ring, q_free, q_there, k_free, k_there, v_free, v_there, turn = buffers
@@ -253,7 +293,7 @@ def _consume(
         total = _per_lane(gl.zeros((GROUP_ROWS, BLOCK_N), gl.float32, score_layout), True)
         acc = gl.zeros((GROUP_ROWS, D), gl.float32, out_layout)
         score = _masked(score, upper, lower, (end - 1) * BLOCK_N, WINDOW)
-        weight, maximum, total, keep = _weigh(score, maximum, total, scale)
+        weight, maximum, total, keep = _weigh(score, maximum, total, scale, MIXED)
         step += 1
         if SLOTS > 1:
             # By now the copy engine has long read the result of the tile before, and its buffer is free.
@@ -280,7 +320,7 @@ def _consume(
             if CAUSAL:  # noqa: SIM102 (known to the compiler; the other is not)
                 if (block >= right) | (block < left):
                     score = _masked(score, upper, lower, block * BLOCK_N, WINDOW)
-            weight, maximum, total, keep = _weigh(score, maximum, total, scale)
+            weight, maximum, total, keep = _weigh(score, maximum, total, scale, MIXED)
             # The values are there, as above, and stay until v_free: this wait is over at once. It is a loop, across
             # which ptxas moves nothing; without it, the wait for the second product comes before the weights.
             mbarrier.wait(v_there.index(before), (step - 1) // STAGES & 1)
@@ -327,7 +367,7 @@ def _attention_ring(
     q_step_b, q_step_h, k_step_b, k_step_h, v_step_b, v_step_h,
     GROUPS: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr, SECTION: gl.constexpr, PLANNED: gl.constexpr,
     CAUSAL: gl.constexpr, WINDOW: gl.constexpr, RAGGED: gl.constexpr, PINGPONG: gl.constexpr,
-    REGISTERS: gl.constexpr,
+    MIXED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     BLOCK_N: gl.constexpr = k_desc.block_type.shape[1]
     D: gl.constexpr = k_desc.block_type.shape[2]
@@ -344,8 +384,8 @@ def _attention_ring(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (_consume, (sizes, buffers, results, 0, 2, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG)),
-                (_consume, (sizes, buffers, results, 1, 2, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG)),
+                (_consume, (sizes, buffers, results, 0, 2, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG, MIXED)),
+                (_consume, (sizes, buffers, results, 1, 2, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG, MIXED)),
                 (_produce, (sizes, buffers, sources, 2, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED)),
             ],
             [4, 1],
@@ -354,9 +394,9 @@ def _attention_ring(
     else:
         gl.warp_specialize(
             [
-                (_consume, (sizes, buffers, results, 0, 3, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG)),
-                (_consume, (sizes, buffers, results, 1, 3, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG)),
-                (_consume, (sizes, buffers, results, 2, 3, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG)),
+                (_consume, (sizes, buffers, results, 0, 3, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG, MIXED)),
+                (_consume, (sizes, buffers, results, 1, 3, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG, MIXED)),
+                (_consume, (sizes, buffers, results, 2, 3, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED, PINGPONG, MIXED)),
                 (_produce, (sizes, buffers, sources, 3, SECTION, PLANNED, CAUSAL, WINDOW, RAGGED)),
             ],
             [4, 4, 1],

@@ -10,8 +10,8 @@ Each consumer computes the first four for its own 64 keys, with dk and dv in reg
 128 keys: both write theirs to shared memory, meet at a barrier, and multiply half of the columns each. Other programs
 add to the same queries, so dq goes to a float32 buffer by atomic additions, whose order changes from run to run.
 
-Products overlap with arithmetic: weights are computed while dweight is multiplied, dscore while dv is, and dq is added
-to memory while the next scores are.
+Products overlap with arithmetic: weights are computed while dweight is multiplied, dscore while dv is. Scores begin
+together with dweight: begun a tile earlier, while dq was added to memory, all took 8 to 10% longer on an H200.
 
 The buffer for dq lies in the order in which a warp group holds a product: four numbers of a thread side by side, and
 one instruction of a warp adds to 512 contiguous bytes. `_attention_dq_cast` puts them back into rows.
@@ -128,18 +128,16 @@ def _fetch(sizes, buffers, barriers, sources, SECTION: gl.constexpr, CAUSAL: gl.
         _copy(v_desc, b * v_step_b + key_head * v_step_h, n + g * ROWS, v_tiles.index(g), kv_there.index(0))
     lanes = gl.arange(0, ROWS, gl.BlockedLayout([2], [32], [1], [0]))
     h, block, blocks = key_head * group, first, gl.cdiv(Sq, ROWS)
-    for i in range(tiles * group + 1):
+    for i in range(tiles * group):
         slot, phase = i % STAGES, i // STAGES & 1 ^ 1
-        # The last tile stands behind the end: its scores are started, and never looked at.
         mbarrier.wait(q_free.index(slot), phase)
         _copy(q_desc, b * q_step_b + h * q_step_h, block * ROWS, q_ring.index(slot), q_there.index(slot))
-        if i < tiles * group:
-            mbarrier.wait(o_free.index(slot), phase)
-            _copy(o_desc, b * o_step_b + h * o_step_h, block * ROWS, o_ring.index(slot), o_there.index(slot))
-            rows = rows_ptr + (gl.cast(b * H + h, gl.int64) * blocks + block) * (2 * ROWS) + lanes
-            r_ring.index(2 * slot).store(gl.load(rows))
-            r_ring.index(2 * slot + 1).store(gl.load(rows + ROWS))
-            mbarrier.arrive(r_there.index(slot), count=1)
+        mbarrier.wait(o_free.index(slot), phase)
+        _copy(o_desc, b * o_step_b + h * o_step_h, block * ROWS, o_ring.index(slot), o_there.index(slot))
+        rows = rows_ptr + (gl.cast(b * H + h, gl.int64) * blocks + block) * (2 * ROWS) + lanes
+        r_ring.index(2 * slot).store(gl.load(rows))
+        r_ring.index(2 * slot + 1).store(gl.load(rows + ROWS))
+        mbarrier.arrive(r_there.index(slot), count=1)
         h, block = _next(h, block, first, begin, blocks)
 
 
@@ -167,18 +165,18 @@ def _differentiate(sizes, buffers, barriers, results, GROUP: gl.constexpr, SECTI
     dv = gl.zeros((ROWS, D), gl.float32, out_layout)
     k, v = _matrix(k_tiles.index(GROUP)), _matrix(v_tiles.index(GROUP))
     mbarrier.wait(kv_there.index(0), 0)
-    mbarrier.wait(q_there.index(0), 0)
-    score = warpgroup_mma(k, _matrix(q_ring.index(0)).permute((1, 0)), zeros, use_acc=False, is_async=True)
-    score = warpgroup_mma_wait(num_outstanding=0, deps=(score,))
     blocks = gl.cdiv(Sq, ROWS)
     h, block = q_heads, first
     for i in range(tiles * group):
         slot, phase = i % STAGES, i // STAGES & 1
         q, dout = _matrix(q_ring.index(slot)), _matrix(o_ring.index(slot))
+        mbarrier.wait(q_there.index(slot), phase)
+        score = warpgroup_mma(k, q.permute((1, 0)), zeros, use_acc=False, is_async=True)
         mbarrier.wait(o_there.index(slot), phase)
         dweight = warpgroup_mma(v, dout.permute((1, 0)), zeros, use_acc=False, is_async=True)
         mbarrier.wait(r_there.index(slot), phase)
         lse = r_ring.index(2 * slot).load(column)
+        score = warpgroup_mma_wait(num_outstanding=1, deps=(score,))
         weight = gl.exp2(score * scale - lse[None, :])
         # Keys behind the last one are zeros, whose weight could be as large as inf.
         if n_first + 2 * ROWS > Sk:
@@ -207,17 +205,12 @@ def _differentiate(sizes, buffers, barriers, results, GROUP: gl.constexpr, SECTI
             dq = warpgroup_mma(left, right, dq, use_acc=g > 0, is_async=True)
         dv, p = warpgroup_mma_wait(num_outstanding=3, deps=(dv, p))
         mbarrier.arrive(o_free.index(slot), count=1)
-        following = (i + 1) % STAGES
-        mbarrier.wait(q_there.index(following), (i + 1) // STAGES & 1)
-        right = _matrix(q_ring.index(following)).permute((1, 0))
-        score = warpgroup_mma(k, right, zeros, use_acc=False, is_async=True)
-        dk, dq, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, dq, s))
+        dk, dq, s = warpgroup_mma_wait(num_outstanding=0, deps=(dk, dq, s))
         mbarrier.arrive(q_free.index(slot), count=1)
         held = dq.reshape((4, 2, 8, HALF // 8, 4, 2)).permute((3, 0, 2, 4, 1, 5)).reshape((ROWS * HALF,))
         place = gl.arange(0, ROWS * HALF, held.type.layout)
         tile = gl.cast(h, gl.int64) * blocks + block
         gl.atomic_add(sum_ptr + (tile * 2 + GROUP) * (ROWS * HALF) + place, held, sem="relaxed")
-        score = warpgroup_mma_wait(num_outstanding=0, deps=(score,))
         h, block = _next(h, block, first, begin, blocks)
     # Only this consumer has read its values: their buffer is free, for one result after the other.
     v.store(dv.to(dv_desc.dtype))

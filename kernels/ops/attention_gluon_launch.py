@@ -19,13 +19,14 @@ from kernels.ops.attention_gluon import FAR, GROUP_ROWS, _attention_ring
 from kernels.ops.attention_shared import LOG2_E
 from kernels.ops.library import PLAIN_TYPES
 
-ENABLED = False  # until its tests have passed on a GPU; only a test or a measurement asks for it
+ENABLED = True  # or all is left to the readable kernel
 
 HEADS = (64, 128)  # head sizes
 DTYPES = (torch.float16, torch.bfloat16)
 ROWS, FARTHEST = GROUP_ROWS.value, FAR.value
 MAX_STRIDE_BYTES = 2**40
 WARPS = 4  # of a consumer
+NEAR = 8192  # keys: up to so many, those of four heads are worked on side by side and stay in the L2 cache
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class RingPlan:
     of queries, 2 to fetch those of the next tile early. section: heads that are worked on side by side. schedule:
     "each", one program a tile, which the GPU hands out; "strided", as many programs as multiprocessors, each taking
     every so many-th tile; "planned", as many, each with a list of tiles about as long as the others' to compute.
-    pingpong: whether the consumers start their products in turn.
+    pingpong: whether the consumers start their products in turn. mixed: every fourth exponential is a polynomial.
     """
 
     groups: int = 2
@@ -46,6 +47,7 @@ class RingPlan:
     section: int = 1
     schedule: str = "each"
     pingpong: bool = False
+    mixed: bool = False
 
     @property
     def tile_rows(self) -> int:
@@ -57,9 +59,16 @@ class RingPlan:
         return (168, 240) if self.groups == 2 else (128, 160)
 
 
-def plan_ring(D: int, causal: bool) -> RingPlan:
-    """What was fastest on an H200, of 12 plans for heads of 128 and 14 for heads of 64."""
-    return RingPlan(slots=2, schedule="planned" if causal or D > 64 else "strided")
+def plan_ring(D: int, causal: bool, Sk: int) -> RingPlan:
+    """What was fastest on an H200, in two sweeps of plans.
+
+    Heads of 64 without a mask: exponentials take longer than products, so a fourth of them is multiplied (2.4%
+    faster; with heads of 128 it was 4% slower). Causal heads of 128: four side by side, with up to 4096 keys 3 to 8%
+    faster than one after the other; with 16384 keys that alone was measured. NEAR lies between the two.
+    """
+    if D == 64 and not causal:
+        return RingPlan(slots=2, schedule="strided", mixed=True)
+    return RingPlan(slots=2, schedule="planned", section=4 if causal and D == 128 and Sk <= NEAR else 1)
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> str | None:
@@ -118,7 +127,10 @@ def layout_of(block: list[int]) -> gl.NVMMASharedLayout:
 
 
 def describe(tensor: torch.Tensor, rows: int, ragged: bool = False) -> TensorDescriptor:
-    """A tensor map of (heads, positions, D) that brings `rows` positions of a head.
+    """A tensor map of (heads, positions, D) that brings `rows` positions of a head, or writes them where it is whole.
+
+    The copy engine writes 16 bytes at a time, also where a row ends before them. D of HEADS is a multiple of 8
+    elements, so nothing is written behind a row; what is written to is contiguous, and never ragged.
 
     ragged: each load says where the sequence ends, and positions behind are zero. Two more dimensions in front take an
     offset back by the wraparound of 64-bit addresses; the method of triton.tools.ragged_tma.
@@ -205,6 +217,7 @@ def arguments(q, k, v, out, lse, lengths, order, causal, window, scale, plan: Ri
         "WINDOW": window,
         "RAGGED": ragged,
         "PINGPONG": plan.pingpong,
+        "MIXED": plan.mixed,
         "REGISTERS": plan.registers[1],
     }
     return values, constants
@@ -216,7 +229,7 @@ def launch_ring(q, k, v, out, lse, lengths, causal: bool, window: int, scale: fl
     out: (B, H, Sq, D), contiguous. lse: (B, H, Sq), float32. lengths: int32, contiguous, or None.
     """
     B, H, Sq, D = q.shape
-    plan = plan_ring(D, causal) if plan is None else plan
+    plan = plan_ring(D, causal, k.shape[2]) if plan is None else plan
     programs, order = B * H * triton.cdiv(Sq, plan.tile_rows), None
     if plan.schedule != "each":
         programs = min(programs, torch.cuda.get_device_properties(q.device).multi_processor_count)

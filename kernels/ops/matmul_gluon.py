@@ -20,7 +20,7 @@ takes it from there while the next tile begins.
 
 Operands are of a two-byte dtype, in rows or in columns that begin at multiples of 16 bytes; out in such rows. The
 kernel cannot be interpreted; its readable twin `_matmul_tiles` is what is traced for it, and a model of the machine
-runs its text in many orders (tests/ops/gluon_model.py). No GPU has run it yet, and no plan chooses it.
+runs its text in many orders (tests/ops/gluon_model.py). `kernels.ops.matmul_plan` says which products it computes.
 """
 
 import torch

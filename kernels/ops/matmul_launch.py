@@ -108,8 +108,12 @@ def plan_for(
     precision: str,
     choices: dict,
     residual: torch.Tensor | None = None,
+    activation: str = "none",
 ) -> MatmulPlan:
-    """The plan for one launch of `products`, with the choices given in the place of its own."""
+    """The plan for one launch of `products`, with the choices given in the place of its own.
+
+    Who chooses another path than the ring gets the rest of the plan as if there were no ring.
+    """
     *batch, M, K = a.shape
     single = batch == [1, 1]
     can = (single and describable(a[0, 0]), single and describable(b[0, 0]))
@@ -117,8 +121,10 @@ def plan_for(
     interpreted = not isinstance(_matmul_tiles, JITFunction)
     ring = may and residual is None and _out_describable(out) and _may_ring(a.device)
     kind = (a.element_size(), precision, sm_count(a.device))
-    plan = plan_matmul(M, out.shape[-1], K, batch[0] * batch[1], *kind, can, may, ring, interpreted)
     given = {name: value for name, value in choices.items() if value is not None}
+    planned = ring and given.get("path", "ring") == "ring"
+    sizes = (M, out.shape[-1], K, batch[0] * batch[1])
+    plan = plan_matmul(*sizes, *kind, can, may, planned, interpreted, activation)
     path = given.get("path", plan.path)
     if path == "tiles":
         given |= {"subtiles": 1, "residents": 1, "early": False, "pack_a": False, "pack_b": False}
@@ -129,8 +135,6 @@ def plan_for(
                 'path is "ring"; expected compute capability 9.0, a two-byte dtype, no residual, and an output whose '
                 'rows are multiples of 16 bytes long, or path="persistent".'
             )
-    elif plan.path == "ring":
-        given.setdefault("subtiles", min(plan.subtiles, 2))
     plan = dataclasses.replace(plan, **given)
     if plan.path == "persistent" and plan.subtiles > 2:
         raise ValueError(f'subtiles is {plan.subtiles}; expected 1 or 2, or path="ring".')
@@ -152,7 +156,7 @@ def plan_for(
 
 def _one(a, b, out, precision, bias, residual, activation, scale, choices):
     """One launch of `products`: a (O, I, M, K), b (O, I, K, N), out (O, I, M, N)."""
-    plan = plan_for(a, b, out, precision, choices, residual)
+    plan = plan_for(a, b, out, precision, choices, residual, activation)
     outer, inner, M, N = out.shape
     K = a.shape[-1]
     slice_k = triton.cdiv(triton.cdiv(max(K, 1), plan.block_k), plan.splits) * plan.block_k
@@ -284,7 +288,10 @@ def _persistent(plan, a, b, target, finish, scale, activation, slice_k, precisio
 
 
 def _out_describable(out: torch.Tensor) -> bool:
-    """Whether the copy engine can write a contiguous output."""
+    """Whether the copy engine can write a contiguous output.
+
+    It writes 16 bytes at a time, also where a row ends before them: what lies behind the row would be overwritten.
+    """
     return out.data_ptr() % ALIGNMENT == 0 and out.shape[-1] * out.element_size() % ALIGNMENT == 0
 
 

@@ -1,11 +1,13 @@
 """The matmul plan: which kernel computes a product, in what tiles, chosen in one place.
 
-Two ways, and two things that may be done around them:
+Three ways, and two things that may be done around them:
 
 tiles       one program a tile, which loads its operands by pointers: any dtype, any strides, any GPU, batches.
 persistent  as many programs as the GPU has multiprocessors; each takes tile after tile, and the copy engine (TMA)
             brings the operands by descriptor. For two-byte dtypes on compute capability 9.0 and later, where both
             operands can be described: one stride is 1, the other a multiple of 16 bytes, the address a multiple of 16.
+ring        the same in Gluon, where fetching, multiplying and writing are written out, each for warps of its own:
+            compute capability 9.0 alone, no residual, and an output that can be described. See `matmul_gluon`.
 slices      the sum over k is cut into `splits` slices, each a product of its own, where there are fewer tiles than
             multiprocessors. A second launch adds the slices up in their order, so the same input gives the same bits.
 pack        an operand that cannot be described, because its rows begin at odd addresses, is first copied into rows that
@@ -28,9 +30,10 @@ Measured on an H200, in one sweep of candidates beside cuBLAS, and decided by it
 four (as fast for long sums, faster for short ones); 128 by 128 in 4 warps for two slices of a long sum (four slices of
 the large tile write twice the bytes); steps of 256 rows of b for a thin product, in no more slices than run at once
 (two thirds of the time of eight slices in steps of 64); steps of 128 for one tile a multiprocessor; 16 by 16 where the
-sum has a single step. Not measured, and so chosen by no rule: the Gluon kernel ("ring"), `consumers`, `residents`,
-`early` and `overlap`. A caller can choose them. What `_cost` is made of comes from arithmetic; only the order that it
-puts tiles in was held against the sweep.
+sum has a single step. A second sweep on the same GPU decided where the ring takes over, in `_ring`, and that slices are
+set up early and added up by a launch that overlaps them. `residents` above 1 and consumers of "halves" won nowhere. A
+caller can choose them. What `_cost` is made of comes from arithmetic; only the order that it puts tiles in was held
+against the sweep. An operand that is packed keeps the first sweep's plan: the second one had none.
 """
 
 import functools
@@ -70,8 +73,7 @@ PLAIN = {  # the same for the kernel that takes any operands
     "tf32": ((128, 128, 32, 8, 3, 1.0), (64, 64, 32, 4, 4, 1.4), (32, 32, 32, 4, 4, 2.5)),
     "tf32x3": ((64, 128, 32, 8, 2, 1.0), (64, 64, 32, 4, 3, 1.2), (32, 32, 32, 4, 3, 2.2)),
 }
-# Tiles that the Gluon kernel takes over, each with its stages, the parts in which it leaves, and its consumers.
-RING: dict[tuple[int, int, int], tuple[int, int, str]] = {}
+SHORT_SUM = 512  # k, up to which the epilogue of GELU decides about stages and parts
 INTERPRETED = (16, 16, 16, 4, 1)  # a tile under the interpreter, so that small shapes have several
 
 
@@ -125,12 +127,13 @@ def plan_matmul(
     may_describe: bool = False,
     may_ring: bool = False,
     interpreted: bool = False,
+    activation: str = "none",
 ) -> MatmulPlan:
     """The plan for `batch` products (M, K) @ (K, N).
 
     described: whether the copy engine can read a, and b, as they are. may_describe: whether there is a copy engine, and
     the dtype has two bytes. may_ring: whether the Gluon kernel can run as well. interpreted: tiles that a small shape
-    has several of.
+    has several of. activation: "none", "relu" or "gelu", which comes behind the sum.
     """
     kind = "half" if element_bytes == 2 else precision
     uses = (N, M)
@@ -151,16 +154,34 @@ def plan_matmul(
         splits = max(1, min(sm_count // triton.cdiv(N, 64), K // 512, MAX_SPLITS))
         width = max(16, triton.next_power_of_2(M))
         stages = 4 if width < 64 else 3
+        around = {"splits": splits, "early": not any(pack), "overlap": not any(pack)}
         return MatmulPlan(
-            "persistent", 64, width, 256, 4, stages, splits=splits, turned=True, pack_a=pack[0], pack_b=pack[1]
+            "persistent", 64, width, 256, 4, stages, turned=True, pack_a=pack[0], pack_b=pack[1], **around
         )
     best, splits = _cheapest(list(TILES), M, N, K, batch, sm_count)
-    subtiles = best[5] if splits == 1 else 1
-    if may_ring and splits == 1 and best[:3] in RING:
-        stages, parts, consumers = RING[best[:3]]
-        choices = {"subtiles": parts, "consumers": consumers, "pack_a": pack[0], "pack_b": pack[1]}
-        return MatmulPlan("ring", *best[:4], stages, **choices)
-    return MatmulPlan("persistent", *best[:5], splits=splits, subtiles=subtiles, pack_a=pack[0], pack_b=pack[1])
+    if may_ring and splits == 1 and not any(pack):
+        ring = _ring(best[:3], M, N, K, sm_count, activation)
+        if ring is not None:
+            return ring
+    sliced = splits > 1 and not any(pack)
+    around = {"splits": splits, "subtiles": best[5] if splits == 1 else 1, "early": sliced, "overlap": sliced}
+    return MatmulPlan("persistent", *best[:5], pack_a=pack[0], pack_b=pack[1], **around)
+
+
+def _ring(tile: tuple[int, int, int], M: int, N: int, K: int, sm_count: int, activation: str) -> MatmulPlan | None:
+    """The Gluon kernel's plan where it takes over a product that `tile` would be cheapest for, or None.
+
+    More tiles of 128 by 128 than multiprocessors: two consumers take them in turns, and one multiplies while the other
+    writes. In every shape of the sweep this was faster than 128 by 256, or as fast. The result leaves in four parts;
+    but whole, with a stage less to make room for it, where GELU follows a short sum and takes as long as the product.
+    Tiles for one round: the launch is set up early, since it is as short as what lies between two launches.
+    """
+    if tile in ((128, 256, 64), (128, 128, 64)) and triton.cdiv(M, 128) * triton.cdiv(N, 128) > sm_count:
+        stages, parts = (5, 1) if activation == "gelu" and K <= SHORT_SUM else (6, 4)
+        return MatmulPlan("ring", 128, 128, 64, 8, stages, subtiles=parts, consumers="turns")
+    if tile == (128, 64, 128) and N >= 128 and triton.cdiv(M, 64) * triton.cdiv(N, 128) <= sm_count:
+        return MatmulPlan("ring", 64, 128, 128, 4, 4, early=True)
+    return None
 
 
 def _cheapest(tiles: list[tuple], M: int, N: int, K: int, batch: int, sm_count: int) -> tuple[tuple, int]:

@@ -20,7 +20,8 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from kernels.inspect.facts import read_ptxas_log
 from kernels.ops import matmul_launch
 
-TILE = {"block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4, "subtiles": 2, "early": False}
+TILE = {"block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4, "subtiles": 2, "consumers": "alone"}
+PLANNED = dict.fromkeys(TILE)  # None: as the plan has it
 CASES = {
     "plain": {},
     "a turned": {"transposed": (True, False)},
@@ -45,18 +46,38 @@ CASES = {
     "two halves, turned": {"subtiles": 4, "consumers": "halves", "transposed": (True, True)},
     "two halves, bias and gelu": {"subtiles": 4, "consumers": "halves", "bias": True, "activation": "gelu"},
     "set up early": {"early": True},
+    "planned: turns": {**PLANNED, "path": None},
+    "planned: turns, both turned": {**PLANNED, "path": None, "transposed": (True, True)},
+    "planned: turns, bias and gelu": {**PLANNED, "path": None, "bias": True, "activation": "gelu"},
+    "planned: turns, a short sum, bias and gelu": {
+        **PLANNED,
+        "path": None,
+        "shape": (8192, 8192, 512),
+        "bias": True,
+        "activation": "gelu",
+    },
+    "planned: one round, set up early": {**PLANNED, "path": None, "shape": (1024, 1024, 1024)},
 }
 
 
-def launched(transposed=(False, False), dtype=torch.bfloat16, bias=False, activation="none", **tile):
-    """Kernel, arguments and constants of the launch for a product of 4096 x 4096 x 4096."""
+def launched(
+    transposed=(False, False), dtype=torch.bfloat16, bias=False, activation="none", shape=(4096, 4096, 4096), **tile
+):
+    """Kernel, arguments and constants of the launch for a product of M x N x K."""
     found = []
     matmul_launch._may_describe = matmul_launch._may_ring = lambda _: True
     matmul_launch._launch_described = lambda kernel, _grid, arguments, _device, **constants: found.append(
         (kernel, arguments, constants)
     )
-    a, b, out = (torch.empty((4096, 4096), dtype=dtype, device="meta") for _ in range(3))
-    a, b = a.t() if transposed[0] else a, b.t() if transposed[1] else b
+    matmul_launch.sm_count = lambda _: 132
+    M, N, K = shape
+
+    def empty(rows, columns, turned):
+        stored = (columns, rows) if turned else (rows, columns)
+        made = torch.empty(stored, dtype=dtype, device="meta")
+        return made.t() if turned else made
+
+    a, b, out = empty(M, K, transposed[0]), empty(K, N, transposed[1]), empty(M, N, False)
     choices = {"path": "ring", **TILE, **tile}
     row = out[0] if bias else None
     matmul_launch.launch_product(a, b, out, "ieee", bias=row, activation=activation, choices=choices)

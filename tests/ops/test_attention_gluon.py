@@ -4,6 +4,7 @@ What only a GPU can say stands in the tests marked gpu, which go through the rea
 """
 
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -13,12 +14,14 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.inspect.limits import shared_limit_bytes
+from kernels.ops import attention_gluon
 from kernels.ops import attention_gluon_launch as host
 from kernels.ops.attention import OP, attention, reference, visible_keys
 from kernels.ops.attention_gluon_launch import RingPlan, plan_ring, refusal
@@ -34,6 +37,7 @@ PLANS = {
     "persistent": RingPlan(block_n=8, slots=2, stages=3, schedule="planned"),
     "everything": RingPlan(groups=3, block_n=8, slots=2, section=2, schedule="planned", pingpong=True),
     "strided": RingPlan(block_n=8, section=3, schedule="strided", pingpong=True),
+    "mixed": RingPlan(block_n=8, slots=2, schedule="strided", mixed=True),
 }
 
 
@@ -224,9 +228,12 @@ def test_what_it_does_not_take_goes_to_the_readable_kernel(monkeypatch, device):
 
 
 COMPILED = {
-    "heads of 128": {"D": 128, "dtype": "bfloat16", "plan": dataclasses.asdict(plan_ring(128, True)), "causal": True},
-    "heads of 64": {"D": 64, "dtype": "float16", "plan": dataclasses.asdict(plan_ring(64, True)), "causal": True,
+    "heads of 128": {"D": 128, "dtype": "bfloat16", "plan": dataclasses.asdict(plan_ring(128, True, 4096)),
+                     "causal": True},
+    "heads of 64": {"D": 64, "dtype": "float16", "plan": dataclasses.asdict(plan_ring(64, True, 4096)), "causal": True,
                     "window": 300, "ragged": True},
+    "heads of 64, all keys": {"D": 64, "dtype": "bfloat16", "plan": dataclasses.asdict(plan_ring(64, False, 4096))},
+    "heads of 128, all keys": {"D": 128, "dtype": "bfloat16", "plan": dataclasses.asdict(plan_ring(128, False, 4096))},
     "three consumers": {"D": 64, "dtype": "bfloat16", "plan": {"groups": 3, "block_n": 64, "pingpong": True}},
 }  # fmt: skip
 
@@ -280,7 +287,36 @@ def test_weights_are_computed_while_the_second_product_runs(name):
         products = COMPILED[name]["D"] // 16 + plan.block_n // 16
         assert kinds[:products] == ["HGMMA"] * products, "both products are started before anything is waited for"
         assert kinds[products] == kinds[-1] == "WARPGROUP.DEPBAR" and kinds.count("WARPGROUP.DEPBAR") == 2
-        assert kinds.count("MUFU.EX2") == plan.block_n // 2 + 2, "between the two waits, the exponentials"
+        unit = plan.block_n // 2 * 3 // 4 if plan.mixed else plan.block_n // 2
+        assert kinds.count("MUFU.EX2") == unit + 2, "between the two waits, the exponentials"
+
+
+def test_which_plan_a_shape_gets():
+    assert plan_ring(64, False, 4096) == RingPlan(slots=2, schedule="strided", mixed=True)
+    assert plan_ring(64, True, 4096) == plan_ring(128, False, 4096) == RingPlan(slots=2, schedule="planned")
+    assert [plan_ring(128, True, Sk).section for Sk in (1, 1024, 4096, 8192, 8193, 16384)] == [4, 4, 4, 4, 1, 1]
+
+
+def test_the_polynomial_is_as_near_as_it_says():
+    """Its numbers, out of the kernel's text, in the order in which the kernel takes them, in float32."""
+    text = inspect.getsource(attention_gluon._exp2_mixed.fn)
+    constants = re.findall(r"0f([0-9A-F]{8})", text)
+    low, magic, again, *factors = (np.array(int(x, 16), np.uint32).view(np.float32) for x in constants)
+    assert (low, magic, again) == (-127.0, 1.5 * 2**23, 1.5 * 2**23) and len(factors) == 4
+    x = np.concatenate([np.linspace(-150, 0.5, 1_000_001), [-np.inf, np.nan]]).astype(np.float32)
+    cut = np.where(np.isnan(x), x, np.maximum(x, low))
+    shifted = cut + magic
+    f = cut - (shifted - again)
+    found = factors[0] * f + factors[1]
+    for factor in factors[2:]:
+        found = found * f + factor
+    bits = (shifted.view(np.uint32) << np.uint32(23)) + np.uint32(
+        int(re.search(r"add\.s32 i, i, 0x(\w+)", text)[1], 16)
+    )
+    found = found * bits.view(np.float32)
+    assert np.isnan(found[-1]) and found[-2] == 0 and (found[x < -127] == 0).all()
+    normal = x >= -126
+    assert np.abs(found[normal] / np.exp2(x[normal].astype(np.float64)) - 1).max() < 1e-4
 
 
 @pytest.fixture
@@ -325,11 +361,11 @@ def test_values_and_gradients(shape, dtype, options, ragged, ring, poisoned):
 def test_values_by_every_plan(shape, options, name, ring, monkeypatch, poisoned):
     D = shape[-1]
     plan = (
-        plan_ring(D, options.get("causal", False))
+        plan_ring(D, options.get("causal", False), shape[4])
         if name == "default"
         else dataclasses.replace(PLANS[name], block_n=64, stages=2)
     )
-    monkeypatch.setattr(host, "plan_ring", lambda D, causal: plan)
+    monkeypatch.setattr(host, "plan_ring", lambda *_: plan)
     q, k, v = OP.inputs(shape, "bfloat16", "cuda", seed=3, padding=8)
     lengths = torch.full((shape[0],), shape[4] - shape[4] // 3, dtype=torch.int32, device="cuda")
     rtol, atol = OP.tolerance("bfloat16", shape)
@@ -338,6 +374,36 @@ def test_values_by_every_plan(shape, options, name, ring, monkeypatch, poisoned)
         expected = reference(q, k, v, given_lengths, **options)
         torch.testing.assert_close(out.double(), expected, rtol=rtol, atol=atol)
     assert len(ring) == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize("key", range(4))
+def test_nan_and_infinite_scores_whatever_computes_their_exponential(key, D, ring):
+    q, k, v = OP.inputs((1, 1, 1, 130, 300, D), "bfloat16", "cuda", seed=8, padding=0)
+    q[..., 0], k[..., 0] = 1.0, 0.0
+    k[0, 0, 8 + key, 0] = float("-inf")  # a masked key
+    out = attention(q, k, v)
+    rtol, atol = OP.tolerance("bfloat16", (1, 1, 1, 130, 300, D))
+    torch.testing.assert_close(out.double(), reference(q, k, v), rtol=rtol, atol=atol)
+    k[0, 0, 8 + key, 0] = float("nan")
+    assert attention(q, k, v).isnan().all() and len(ring) == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize("Sq", [1, 70, 300])
+def test_nothing_is_written_beside_the_output(Sq, D, ring):
+    """The copy engine writes out; a head has D of 64 or 128 elements, whole pieces of 16 bytes."""
+    q, k, v = OP.inputs((2, 2, 1, Sq, 90, D), "bfloat16", "cuda", seed=9, padding=8)
+    band, size = 4096, q.numel()
+    around = torch.full((size + 2 * band,), 7.0, dtype=q.dtype, device="cuda")
+    out = around[band : band + size].view(q.shape)
+    lse = torch.full((2, 2, Sq), float("nan"), device="cuda")
+    host.launch_ring(q, k, v, out, lse, None, False, 0, D**-0.5)
+    rtol, atol = OP.tolerance("bfloat16", (2, 2, 1, Sq, 90, D))
+    torch.testing.assert_close(out.double(), reference(q, k, v), rtol=rtol, atol=atol)
+    assert (around[:band] == 7).all() and (around[band + size :] == 7).all()
 
 
 @pytest.mark.gpu

@@ -51,11 +51,16 @@ def test_the_kernel_is_right_in_any_order_of_events(shape, causal):
 BREAKS = {
     "a product does not wait for dout": ("        mbarrier.wait(o_there.index(slot), phase)\n", ""),
     "queries are handed back before they are read": (
-        "        dk, dq, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, dq, s))\n"
+        "        dk, dq, s = warpgroup_mma_wait(num_outstanding=0, deps=(dk, dq, s))\n"
         "        mbarrier.arrive(q_free.index(slot), count=1)",
         "        mbarrier.arrive(q_free.index(slot), count=1)\n"
-        "        dk, dq, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, dq, s))",
+        "        dk, dq, s = warpgroup_mma_wait(num_outstanding=0, deps=(dk, dq, s))",
     ),
+    "scores are used too early": (
+        "score = warpgroup_mma_wait(num_outstanding=1, deps=(score,))",
+        "score = warpgroup_mma_wait(num_outstanding=2, deps=(score,))",
+    ),
+    "a product does not wait for its queries": ("        mbarrier.wait(q_there.index(slot), phase)\n", ""),
     "dout is never handed back": ("        mbarrier.arrive(o_free.index(slot), count=1)\n", ""),
     "one arrival hands a buffer back": (
         "q_free = _barriers(STAGES, 1), _barriers(STAGES, 2)",
@@ -102,9 +107,11 @@ def test_products_stay_asynchronous_and_dq_is_added_four_numbers_at_a_time(causa
         kinds = [re.search(r"HGMMA\S*|WARPGROUP\.DEPBAR|REDG\S*F32x4|MUFU\.EX2", line) for line in loop]
         kinds = [kind[0].split(".")[0] for kind in kinds if kind]
         assert kinds.count("REDG") == 8 and kinds.count("MUFU") >= 32
-        # dweight runs while weights are computed; the next scores run while dq is added.
-        assert kinds.index("MUFU") < kinds.index("WARPGROUP") and kinds.count("WARPGROUP") == 4
-        assert kinds.index("REDG") > len(kinds) - 1 - kinds[::-1].index("HGMMA") and kinds[-1] == "WARPGROUP"
+        # Scores and dweight begin together; between the waits for the two stand the weights. dq is added at the end.
+        waits = [place for place, kind in enumerate(kinds) if kind == "WARPGROUP"]
+        assert len(waits) == 4 and kinds[: waits[0]] == ["HGMMA"] * 16
+        assert waits[0] < kinds.index("MUFU") < waits[1]
+        assert kinds.index("REDG") > waits[-1] and "HGMMA" not in kinds[waits[-1] :]
 
 
 @pytest.fixture
@@ -146,6 +153,29 @@ def test_gradients(shape, dtype, causal, one_pass, poisoned):
     expected.backward(dout.double())
     found = out.detach(), expected.detach(), [t.grad for t in inputs], [t.grad for t in precise]
     test_attention.assert_right(shape, dtype, found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("Sk", [1, 70, 300])
+def test_nothing_is_written_beside_the_gradients(Sk, one_pass):
+    """The copy engine writes dk and dv, of heads of 128 elements: whole pieces of 16 bytes."""
+    shape = (2, 2, 2, 90, Sk, 128)
+    q, k, v = OP.inputs(shape, "bfloat16", "cuda", seed=9, padding=8)
+    out = attention(q, k, v)
+    precise = [t.double().requires_grad_() for t in (q, k, v)]
+    dout = torch.randn_like(out)
+    reference(*precise).backward(dout.double())
+    lse = torch.logsumexp(precise[0].detach() @ precise[1].detach().mT * 128**-0.5, -1).mul(LOG2_E).float()
+    band, made, bands = 4096, [], []
+    for t in (q, k, v):
+        around = torch.full((t.numel() + 2 * band,), 7.0, dtype=t.dtype, device="cuda")
+        bands += [around[:band], around[band + t.numel() :]]
+        made.append(around[band : band + t.numel()].view(t.shape))
+    host.launch_one_pass(q, k, v, out, lse, dout, *made, False, 128**-0.5)
+    rtol, atol = OP.gradient_tolerance("bfloat16", shape)
+    for mine, theirs in zip(made, precise, strict=True):
+        torch.testing.assert_close(mine.double(), theirs.grad, rtol=rtol, atol=atol)
+    assert all((each == 7).all() for each in bands)
 
 
 @pytest.mark.gpu

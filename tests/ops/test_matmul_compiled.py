@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.inspect.launches import compiled, launches_many, query
+from kernels.inspect.launches import compiled, launches_many, query, stage_text
 from kernels.inspect.limits import shared_limit_bytes
 from kernels.ops.matmul_tuning import CONFIGURATIONS, fitting
 
@@ -120,10 +120,14 @@ def test_an_inspection_by_name_follows_the_plan_of_each_card():
     queries = [query("matmul", (4096, 4096, 4096), "bfloat16", arch) for arch in (90, 80)]
     queries += [query("matmul", (16, 4096, 4096), "bfloat16"), query("fused_gemm", (64, 64, 64), "float32")]
     hopper, ampere, thin, fused = launches_many(queries)
-    assert [launch.name for launch in hopper] == ["_matmul_persistent"] and hopper[0].grid == (132, 1, 1)
-    assert hopper[0].signature["a_desc"] == "tensordesc<bf16[128, 64]>"
+    assert [launch.name for launch in hopper] == ["_matmul_ring"] and hopper[0].grid == (132, 1, 1)
+    assert hopper[0].signature["a_desc"].startswith("tensordesc<bf16[128, 64],NVMMASharedLayout(")
+    assert thin[0].signature["a_desc"] == "tensordesc<bf16[256, 64]>"
     assert [launch.name for launch in ampere] == ["_matmul_tiles"]
     assert [launch.name for launch in thin] == ["_matmul_persistent", "_add_slices"]
     assert fused[0].signature["ACTIVATION"] == "gelu"
     (fact,) = compiled(hopper)
-    assert fact.instructions("HGMMA") == 4 and fact.spill_store_bytes == 0
+    # Two consumers, each with two products of 64 rows and four steps of 16 in a stage.
+    assert fact.instructions("HGMMA") == 16 and fact.spill_store_bytes == 0 and fact.registers == 168
+    with pytest.raises(ValueError, match=r"_matmul_ring has no stage 'ttir'; it has ttgir, llir, ptx"):
+        stage_text(hopper[0], 90, "ttir")

@@ -69,7 +69,7 @@ def test_gelu_asks_no_number_how_large_it_is():
 
 def test_a_launch_that_is_set_up_early_waits_for_the_one_before_it():
     for name, fact in facts().items():
-        early = name == "set up early"
+        early = "set up early" in name
         assert ("griddepcontrol.wait" in fact["ptx"]) == fact["launch_pdl"] == early, name
     ptx = facts()["set up early"]["ptx"]
     assert ptx.index("griddepcontrol.wait") < ptx.index("cp.async.bulk.tensor")
@@ -91,6 +91,58 @@ def test_the_next_product_begins_before_the_last_one_ends_and_a_slot_is_handed_b
     # One product stays under way, and both warp groups have waited for theirs before the slot is free again.
     steps = re.findall(r"wgmma\.wait_group\.sync\.aligned 1|bar\.sync \t0, 256|mbarrier\.arrive\.shared", loop)
     assert steps[:3] == ["wgmma.wait_group.sync.aligned 1", "bar.sync \t0, 256", "mbarrier.arrive.shared"]
+
+
+def test_what_the_plan_takes_has_the_consumers_and_the_parts_that_it_says():
+    for name in ("planned: turns", "planned: turns, both turned", "planned: turns, bias and gelu"):
+        ptx = facts()[name]["ptx"]
+        assert ptx.count("wgmma.mma_async.sync.aligned.m64n128k16") == 16, name
+        assert ptx.count("cp.async.bulk.tensor.2d.global") == 8, name  # each of two consumers writes four parts
+    short = facts()["planned: turns, a short sum, bias and gelu"]["ptx"]
+    assert short.count("wgmma.mma_async.sync.aligned.m64n128k16") == 16
+    assert short.count("cp.async.bulk.tensor.2d.global") == 2
+    once = facts()["planned: one round, set up early"]["ptx"]
+    assert once.count("wgmma.mma_async.sync.aligned.m64n128k16") == 8 and ".reqntid 256" in once
+
+
+@pytest.mark.parametrize("N", [64, 72, 60, 63])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_only_whole_pieces_of_16_bytes_leave_by_the_copy_engine(N, offset, monkeypatch):
+    """The copy engine writes all of a piece: rows that end inside one, or begin there, are written by pointers."""
+    from kernels.ops import matmul_launch
+
+    found = []
+    monkeypatch.setattr(matmul_launch, "_may_describe", lambda _: True)
+    monkeypatch.setattr(matmul_launch, "_may_ring", lambda _: True)
+    monkeypatch.setattr(matmul_launch, "launch", lambda *_, **__: None)
+    monkeypatch.setattr(matmul_launch, "_launch_described", lambda _k, _g, arguments, *_, **__: found.append(arguments))
+    a, b = torch.empty(64, 64).bfloat16(), torch.empty(64, N).bfloat16()
+    out = torch.empty(64 * N + offset).bfloat16()[offset:].view(64, N)
+    assert out.data_ptr() % 16 == 2 * offset
+    matmul_launch.launch_product(a, b, out, "ieee", choices={"path": "persistent", "splits": 1})
+    described = found[0][2] is not None
+    assert described == matmul_launch._out_describable(out) == (N % 8 == 0 and not offset)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", ["persistent", "ring"])
+@pytest.mark.parametrize("shape", [(300, 264, 128), (130, 1032, 64), (300, 260, 128), (257, 1023, 64)], ids=str)
+def test_nothing_is_written_beside_the_output(shape, path):
+    from kernels.ops.matmul import inputs, launch_matmul, reference, sum_tolerance
+
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs a GPU of compute capability 9.0: no other runs the kernel, and nothing interprets it")
+    M, N, K = shape
+    if path == "ring" and N % 8:
+        path = None  # the plan's own, which the ring refuses
+    a, b = inputs(shape, "bfloat16", "cuda", seed=1, padding=8)
+    band = 4096
+    around = torch.full((M * N + 2 * band,), 7.0, dtype=torch.bfloat16, device="cuda")
+    out = around[band : band + M * N].view(M, N)
+    launch_matmul(a, b, out, path=path, splits=1)
+    rtol, atol = sum_tolerance("bfloat16", K)
+    torch.testing.assert_close(out.double(), reference(a, b), rtol=rtol, atol=atol)
+    assert (around[:band] == 7).all() and (around[band + M * N :] == 7).all()
 
 
 def test_the_launcher_refuses_what_the_ring_cannot_write(monkeypatch):

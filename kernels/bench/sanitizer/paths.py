@@ -263,10 +263,14 @@ def _matrices() -> Iterator[KernelPath]:
     yield from _rows("matmul", halves, source, packed, matmul.inputs, product)
 
     ring = {"path": "ring", "block_m": 128, "block_n": 256, "block_k": 64, "num_stages": 4, "subtiles": 2}
+    ring |= {"consumers": "alone", "early": False}
+    turns = {**ring, "block_n": 128, "num_stages": 6, "subtiles": 4, "consumers": "turns"}
+    one_round = {**ring, "block_m": 64, "block_n": 128, "block_k": 128, "subtiles": 1, "early": True}
     written_out = [
         ("written out in Gluon", (256, 512, 320), ring, False),
         ("written out in Gluon, both turned", (256, 512, 320), ring, True),
-        ("written out in Gluon, turns", (256, 512, 320), {**ring, "block_n": 128, "consumers": "turns"}, False),
+        ("written out in Gluon, turns", (256, 512, 320), turns, False),
+        ("written out in Gluon, one round", (256, 512, 320), one_round, False),
         ("written out in Gluon, halves", (256, 512, 320), {**ring, "subtiles": 4, "consumers": "halves"}, False),
     ]
     yield from _rows("matmul", halves, source, written_out, even_rows, product)
@@ -339,6 +343,21 @@ def _attention() -> Iterator[KernelPath]:
 
     source = "kernels.ops.attention_backward:_launch"
     yield from _rows("attention_backward", dtypes, source, ways, attention.inputs, backward)
+
+    def even_inputs(shape, dtype, device, seed):
+        return attention.inputs(shape, dtype, device, seed, padding=0)
+
+    halves = tuple(dtype for dtype in dtypes if dtype != "float32")
+    ways = [
+        ("in Gluon, heads of 64", (1, 2, 1, 140, 300, 64), {}, False),
+        ("in Gluon, causal", (1, 2, 2, 140, 300, 128), {"causal": True}, False),
+        ("in Gluon, lengths", (2, 2, 1, 140, 300, 64), {"lengths": True}, False),
+    ]
+    source = "kernels.ops.attention_gluon_launch:launch_ring"
+    yield from _rows("attention", halves, source, ways, even_inputs, forward)
+    source = "kernels.ops.attention_gluon_backward_launch:launch_one_pass"
+    ways = [(f"{way}, one pass", (*shape[:5], 128), *rest) for way, shape, *rest in ways[:2]]
+    yield from _rows("attention_backward", halves, source, ways, even_inputs, backward)
 
 
 def _cuda() -> Iterator[KernelPath]:
