@@ -112,7 +112,7 @@ def plan_for(
 ) -> MatmulPlan:
     """The plan for one launch of `products`, with the choices given in the place of its own.
 
-    Who chooses another path than the ring gets the rest of the plan as if there were no ring.
+    Who chooses anything but the ring gets the rest of the plan as if there were no ring: it takes few tiles, no slices.
     """
     *batch, M, K = a.shape
     single = batch == [1, 1]
@@ -122,7 +122,7 @@ def plan_for(
     ring = may and residual is None and _out_describable(out) and _may_ring(a.device)
     kind = (a.element_size(), precision, sm_count(a.device))
     given = {name: value for name, value in choices.items() if value is not None}
-    planned = ring and given.get("path", "ring") == "ring"
+    planned = ring and (not given or given.get("path") == "ring")
     sizes = (M, out.shape[-1], K, batch[0] * batch[1])
     plan = plan_matmul(*sizes, *kind, can, may, planned, interpreted, activation)
     path = given.get("path", plan.path)

@@ -105,6 +105,25 @@ def test_what_the_plan_takes_has_the_consumers_and_the_parts_that_it_says():
     assert once.count("wgmma.mma_async.sync.aligned.m64n128k16") == 8 and ".reqntid 256" in once
 
 
+def test_who_chooses_anything_else_gets_a_plan_without_the_ring(monkeypatch):
+    from kernels.ops import matmul_launch
+
+    monkeypatch.setattr(matmul_launch, "_may_describe", lambda _: True)
+    monkeypatch.setattr(matmul_launch, "_may_ring", lambda _: True)
+    monkeypatch.setattr(matmul_launch, "_matmul_tiles", object.__new__(matmul_launch.JITFunction))
+    monkeypatch.setattr(matmul_launch, "sm_count", lambda _: 132)
+    x = torch.empty((1, 1, 4096, 4096), dtype=torch.bfloat16, device="meta")
+
+    def plan(**choices):
+        return matmul_launch.plan_for(x, x, x[0, 0], "ieee", choices)
+
+    assert plan().path == plan(path=None, splits=None).path == plan(path="ring").path == "ring"
+    assert matmul_launch.plan_for(x, x, x[0, 0], "ieee", {}, residual=x[0, 0]).path == "persistent"
+    assert (plan(splits=2).path, plan(splits=2).splits) == ("persistent", 2)
+    assert (plan(block_n=64).path, plan(path="persistent").block_n) == ("persistent", 256)
+    assert (plan(path="tiles").num_stages, plan(path="tiles").subtiles) == (3, 1)
+
+
 @pytest.mark.parametrize("N", [64, 72, 60, 63])
 @pytest.mark.parametrize("offset", [0, 1])
 def test_only_whole_pieces_of_16_bytes_leave_by_the_copy_engine(N, offset, monkeypatch):
