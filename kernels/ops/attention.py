@@ -13,7 +13,8 @@ Strides   any in the first three dimensions, zero and negative ones of a view in
 Limits    offsets are 64 bits wide; at most 2**31 - 1 programs a launch; `lengths` is trusted on a GPU, clamped to Sk.
 Precision scores, softmax and the average in float32; the weights are rounded to the dtype before they meet the values,
           then one rounding of the result. float32 is multiplied as float32 ("ieee"), without Tensor Cores.
-Special   -inf as a score is a masked key; NaN and +inf in a visible score make the row NaN, as in PyTorch.
+Special   -inf as a score is a masked key, and a query whose visible scores are all -inf sees none. NaN and +inf in a
+          visible score make the row NaN, as in PyTorch.
 Gradient  q, k and v, by `kernels.ops.attention_backward`, which says in what order it adds. No second derivative.
 """
 
@@ -25,9 +26,19 @@ import triton.language as tl
 
 from kernels.ops import attention_gluon_launch, checks, op
 from kernels.ops.attention_backward import attention_backward
-from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_attention, seen, steps, with_unit_columns
+from kernels.ops.attention_shared import (
+    LOG2_E,
+    first_key,
+    last_key,
+    plan_attention,
+    require_lengths,
+    seen,
+    steps,
+    with_unit_columns,
+)
 from kernels.ops.library import direct, launch, register, wrap_triton
 
+FARTHEST = 2**30  # positions, and keys of a window: sums of them fit into 32 bits
 MAX_HEAD = 256
 LARGE = 2**26  # scores that the reference holds at a time, several times over, in float64
 
@@ -102,8 +113,8 @@ def _attend(
         v = tl.load(v_at, mask=inside, other=0.0)
         acc = tl.dot(weight.to(v.dtype), v, acc * keep[:, None], input_precision="ieee")
         maximum = new_maximum
-        k_at += BLOCK_N * k_stride
-        v_at += BLOCK_N * v_stride
+        k_at += BLOCK_N * tl.cast(k_stride, tl.int64)
+        v_at += BLOCK_N * tl.cast(v_stride, tl.int64)
     return acc, maximum, total
 
 
@@ -200,18 +211,13 @@ def _require(q, k, v, lengths, causal: bool, window: int) -> None:
         raise ValueError(f"q has a head size of {D}; expected 1 to {MAX_HEAD}.")
     if k.shape[1] < 1 or H % k.shape[1]:
         raise ValueError(f"q has {H} heads and k has {k.shape[1]}; expected q's to be a multiple of k's.")
-    if not isinstance(window, int) or isinstance(window, bool) or window < 0:
-        raise ValueError(f"window is {window!r}; expected a number of keys, or 0 for all.")
+    if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window <= FARTHEST:
+        raise ValueError(f"window is {window!r}; expected a number of keys up to {FARTHEST}, or 0 for all.")
+    if max(q.shape[2], k.shape[2]) > FARTHEST:
+        raise ValueError(f"q has {q.shape[2]} positions and k {k.shape[2]}; expected at most {FARTHEST}.")
     if window and not causal:
         raise ValueError(f"window is {window} without causal; a window is the last keys up to a query: causal=True.")
-    if lengths is not None:
-        checks.require_tensor("lengths", lengths, ("int32",))
-        if lengths.shape != (B,):
-            raise ValueError(f"lengths has shape {tuple(lengths.shape)}; expected ({B},): one for each batch element.")
-        if lengths.device != q.device:
-            raise ValueError(f"lengths is on {lengths.device}; expected the device of q, {q.device}.")
-        if not lengths.is_cuda and B and not 0 <= int(lengths.min()) <= int(lengths.max()) <= k.shape[2]:
-            raise ValueError(f"lengths is {lengths.tolist()}; expected numbers from 0 to {k.shape[2]}, k's positions.")
+    require_lengths(lengths, q, k)
     checks.require_runnable("q", q, _attention_queries)
 
 

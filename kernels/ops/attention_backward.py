@@ -26,7 +26,16 @@ import triton
 import triton.language as tl
 
 from kernels.ops import attention_gluon_backward_launch, checks, op
-from kernels.ops.attention_shared import LOG2_E, first_key, last_key, plan_attention, seen, steps, with_unit_columns
+from kernels.ops.attention_shared import (
+    LOG2_E,
+    first_key,
+    last_key,
+    plan_attention,
+    require_lengths,
+    seen,
+    steps,
+    with_unit_columns,
+)
 from kernels.ops.library import direct, launch, register, wrap_triton
 
 ROWS = 32  # of a program that computes delta
@@ -238,6 +247,30 @@ def _launch_either(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window,
         _launch(q, k, v, lengths, out, lse, dout, dq, dk, dv, causal, window, scale)
 
 
+def _require(q, k, v, lengths, out, lse, dout) -> None:
+    """What attention took and kept must fit together: whoever calls the registered operator may bring anything."""
+    for name, tensor in (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout)):
+        checks.require_tensor(name, tensor, differentiable=True)
+        if tensor.dim() != 4:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected (batch, heads, positions, head size).")
+    if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]) or k.shape[1] < 1 or q.shape[1] % k.shape[1]:
+        raise ValueError(
+            f"k has shape {tuple(k.shape)}; expected batch and head size of q, {tuple(q.shape)}, and heads of which q "
+            f"has a multiple."
+        )
+    checks.require_alike("k", k, "q", q)
+    checks.require_same("v", v, "k", k)
+    checks.require_same("out", out, "q", q)
+    checks.require_same("dout", dout, "out", out)
+    checks.require_contiguous("out", out)
+    checks.require_tensor("lse", lse, ("float32",), differentiable=True)
+    if lse.shape != q.shape[:3] or lse.device != q.device:
+        expected = f"{tuple(q.shape[:3])} on {q.device}"
+        raise ValueError(f"lse has shape {tuple(lse.shape)} on {lse.device}; expected {expected}.")
+    checks.require_contiguous("lse", lse)
+    require_lengths(lengths, q, k)
+
+
 def _forward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -251,9 +284,7 @@ def _forward(
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dq, dk and dv, contiguous, with the shapes of q, k and v."""
-    for name, tensor in (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout)):
-        checks.require_tensor(name, tensor, differentiable=True)
-    checks.require_same("dout", dout, "out", out)
+    _require(q, k, v, lengths, out, lse, dout)
     checks.require_runnable("q", q, _attention_keys)
     dq, dk, dv = _outputs(q, k, v, lengths, out, lse, dout, causal, window, scale)
     if not (q.numel() and k.numel()):

@@ -7,6 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.ops import checks
 from kernels.ops.interpreter_dot import dot_like_a_gpu
 
 if triton.knobs.runtime.interpret:
@@ -86,3 +87,18 @@ def steps(tensor: torch.Tensor) -> tuple[int, int, int]:
 def with_unit_columns(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, or a contiguous copy where the elements of a head do not lie side by side."""
     return tensor if tensor.stride(3) == 1 else tensor.contiguous()
+
+
+def require_lengths(lengths: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor) -> None:
+    """`lengths` must be None, or say for each batch element how many keys there are; raises with a sentence."""
+    if lengths is None:
+        return
+    checks.require_tensor("lengths", lengths, ("int32",))
+    if lengths.shape != q.shape[:1]:
+        raise ValueError(
+            f"lengths has shape {tuple(lengths.shape)}; expected ({q.shape[0]},): one for each batch element."
+        )
+    if lengths.device != q.device:
+        raise ValueError(f"lengths is on {lengths.device}; expected the device of q, {q.device}.")
+    if not lengths.is_cuda and q.shape[0] and not 0 <= int(lengths.min()) <= int(lengths.max()) <= k.shape[2]:
+        raise ValueError(f"lengths is {lengths.tolist()}; expected numbers from 0 to {k.shape[2]}, k's positions.")

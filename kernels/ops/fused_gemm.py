@@ -136,6 +136,9 @@ def launch_fused_gemm(
     choices: those of `kernels.ops.matmul.launch_matmul`. Raises as that does.
     """
     shape = _require(a, b, bias, residual, activation, precision)
+    for name, value in (("a", a), ("b", b), ("bias", bias), ("residual", residual)):
+        if value is not None:
+            checks.require_tensor(name, value)  # no gradient is recorded here
     product.require_output(out, shape, a, b, bias, residual)
     product.require_choice(choices)
     return _launch(a, b, bias, residual, out, activation, float(scale), precision, choices)

@@ -8,8 +8,8 @@ Dtypes    float32, float16, bfloat16; b and out have the dtype of a.
 Strides   any, in elements, transposed or expanded operands included, are read in place. An operand of a large product
           whose rows begin at odd addresses is copied into aligned rows first (`kernels.ops.matmul_plan` says when);
           nothing else is copied. out is contiguous, and never an input.
-Limits    offsets are 64 bits wide; extents of at most 2**31 - 2**20. Which kernel runs, and in what tiles, is said in
-          `kernels.ops.matmul_plan`.
+Limits    offsets are 64 bits wide; extents, and rows of all products, of at most 2**31 - 2**20. Which kernel runs, and
+          in what tiles, is said in `kernels.ops.matmul_plan`.
 Precision named by the caller. "ieee", the default: products and sums in float32 (those of two float16 or bfloat16 are
           exact). "tf32", for float32: operands cut to 11 significant bits, so that the tensor cores take them: an error
           of 2**-10 a product. "tf32x3", for float32: three such products of high and low parts, an error near 2**-21.
@@ -69,6 +69,11 @@ def require_operands(a: torch.Tensor, b: torch.Tensor, precision: str) -> tuple[
             f"b has shape {tuple(b.shape)}; expected leading dimensions that are those of a, {tuple(a.shape[:-2])}, "
             f"or 1, or missing."
         ) from None
+    if math.prod(batch) * a.shape[-2] > MAX_EXTENT:  # where b has no leading dimensions, all of them are rows
+        raise ValueError(
+            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}; expected a product of at most {MAX_EXTENT} rows in "
+            f"all."
+        )
     return (*batch, a.shape[-2], b.shape[-1])
 
 
@@ -120,6 +125,8 @@ def launch_matmul(
         "turned": turned, "pack_a": pack_a, "pack_b": pack_b, "num_warps": num_warps, "num_stages": num_stages,
     }  # fmt: skip
     shape = require_operands(a, b, precision)
+    for name, value in (("a", a), ("b", b)):
+        checks.require_tensor(name, value)  # no gradient is recorded here
     require_output(out, shape, a, b)
     require_choice(choices)
     return _launch(a, b, out, precision, choices)
@@ -154,7 +161,8 @@ def _backward(ctx, dout):
         da = _matmul_operator(dout, b.mT, ctx.precision).sum_to_size(a.shape)
     if ctx.needs_input_grad[1]:
         if b.dim() == 2:  # the leading dimensions are rows: one sum over all of them, not one each
-            a, dout = a.reshape(-1, a.shape[-1]), dout.reshape(-1, dout.shape[-1])
+            rows = math.prod(a.shape[:-1])  # said aloud: of no element, -1 could be anything
+            a, dout = a.reshape(rows, a.shape[-1]), dout.reshape(rows, dout.shape[-1])
         db = _matmul_operator(a.mT, dout, ctx.precision).sum_to_size(b.shape)
     return da, db, None
 

@@ -228,3 +228,15 @@ def test_the_records_count_what_the_formula_needs():
     shape = (2, 4, 2, 8, 16, 32)
     assert OP.flops(shape) * 2 == MORE[0].flops(shape) == 4 * 2 * 4 * 8 * 16 * 32
     assert OP.bytes_moved(shape, "bfloat16") == 2 * 2 * 32 * (2 * 4 * 8 + 2 * 2 * 16) + 4 * 2 * 4 * 8
+
+
+def test_a_window_or_a_sequence_whose_sums_leave_32_bits_is_refused(device):
+    q, k, v = OP.inputs((1, 1, 1, 9, 9, 16), "float32", device, seed=11)
+    wide = attention(q, k, v, causal=True, window=2**30)
+    torch.testing.assert_close(wide, attention(q, k, v, causal=True))
+    for window in (2**30 + 1, 2**31 - 1, 2**31):
+        with pytest.raises(ValueError, match=f"window is {window}; expected a number of keys up to {2**30}, or 0"):
+            attention(q, k, v, causal=True, window=window)
+    with pytest.raises(ValueError, match=f"k {2**30 + 1}; expected at most {2**30}"):
+        far = k[:, :, :1].expand(-1, -1, 2**30 + 1, -1)
+        attention(q, far, far)

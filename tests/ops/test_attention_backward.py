@@ -6,7 +6,7 @@ test_attention.py looks at the gradients of attention, through PyTorch.
 import pytest
 import torch
 
-from kernels.ops.attention_backward import OP
+from kernels.ops.attention_backward import OP, attention_backward
 
 from .shared import assert_all_match
 
@@ -38,3 +38,32 @@ def test_what_is_kept_is_the_logarithm_of_each_sum_in_two_bases(device):
     )
     torch.testing.assert_close(natural[..., 0].double(), torch.logsumexp(score, -1), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(lse.double(), natural[..., 0].double() / 0.6931471805599453, rtol=1e-6, atol=1e-6)
+
+
+def _other_strides(tensor):
+    return tensor.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+WRONG = {  # which of q, k, v, lengths, out, lse, dout is changed, how, and what the sentence says
+    "a row of q is missing": (0, lambda t: t[0], "q has shape .*; expected \\(batch, heads, positions, head size\\)"),
+    "another head size": (1, lambda t: t[..., :8], "k has shape .*; expected batch and head size of q"),
+    "another dtype": (2, lambda t: t.double(), "v has dtype float64; expected"),
+    "lengths of 64 bits": (3, lambda _: torch.tensor([3, 4]), "lengths has dtype int64; expected"),
+    "a length too many": (3, lambda _: torch.tensor([3, 4, 5], dtype=torch.int32), "lengths has shape \\(3,\\)"),
+    "out in another order": (4, _other_strides, "out has strides .*; expected it contiguous"),
+    "the logarithm of one head": (5, lambda t: t[:, :1].contiguous(), "lse has shape \\(2, 1, 9\\)"),
+    "logarithms in another order": (5, lambda t: t.mT.contiguous().mT, "lse has strides .*; expected it contiguous"),
+    "dout of fewer heads": (6, lambda t: t[:, :1], "dout has shape .*; expected the shape of out"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_fit_together_is_refused(name, device):
+    q, k, v, out, lse, _, dout = OP.inputs((2, 2, 1, 9, 9, 16), "float32", device, seed=3)
+    given = [q, k, v, None, out, lse, dout]
+    attention_backward(*given, True, 0, 0.25)
+    place, change, said = WRONG[name]
+    changed = change(given[place])
+    given[place] = changed.to(device) if place == 3 else changed
+    with pytest.raises((TypeError, ValueError), match=said):
+        attention_backward(*given, True, 0, 0.25)

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,18 @@ def test_a_graph_that_passes_the_scale_as_float64_compiles_to_the_same_arithmeti
     double, single = compile_triton_many([request("fp64"), request("fp32")])
     assert double.instructions("DADD") == double.instructions("DMUL") == double.instructions("DFMA") == 0
     assert double.instructions("HGMMA") == single.instructions("HGMMA") > 0
+
+
+def test_the_distance_of_two_blocks_of_keys_is_multiplied_in_64_bits():
+    """A position stride times 64 keys leaves 32 bits from 2**25 elements on. The interpreter would not wrap."""
+    from kernels.inspect.launches import Launch, stage_text
+    from kernels.ops.attention import _attention_queries
+
+    constants = {"D": 64, "CAUSAL": False, "WINDOW": 0, "RAGGED": False, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_D": 64}
+    arguments = {name: constants.get(name, "i32") for name in _attention_queries.arg_names} | {"scale": "fp32"}
+    arguments |= dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), "*bf16")
+    arguments |= {"lse_ptr": "*fp32", "lengths_ptr": "*i32"}
+    text = stage_text(Launch("kernels.ops.attention:_attention_queries", arguments, (1, 1, 1), 4, 3), 90, "ttir")
+    products = [line for line in text.splitlines() if "arith.muli" in line and re.search(r"%[kv]_stride_n\b", line)]
+    assert [line for line in products if re.search(r": i32\b", line)] == []
+    assert {"%k_stride_n", "%v_stride_n"} <= set(re.findall(r"arith\.extsi (%[kv]_stride_n)\b", text))

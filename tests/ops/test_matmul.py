@@ -335,3 +335,33 @@ def test_the_persistent_way_is_refused_where_it_cannot_go(device):
         ValueError, match=r'path is "persistent" for a of shape .* expected a single product of a two-byte'
     ):
         launch_matmul(full, full, torch.empty(4, 4, device=device), path="persistent")
+
+
+@pytest.mark.parametrize(("left", "right"), [((5, 0), (0, 3)), ((5, 3), (3, 0)), ((2, 5, 0), (0, 3)), ((0, 3), (3, 4))])
+def test_gradients_of_products_without_elements(left, right, device):
+    a, b = (torch.ones(size, device=device, requires_grad=True) for size in (left, right))
+    matmul(a, b).sum().backward()
+    assert a.grad.shape == a.shape and b.grad.shape == b.shape
+    assert (b.grad == 0).all() if 0 in left else b.grad.numel() == 0
+
+
+def test_rows_of_all_products_together_are_limited(device):
+    a = torch.empty(1, device=device).expand(2, 2**30, 1)
+    with pytest.raises(ValueError, match=r"expected a product of at most \d+ rows in all"):
+        matmul(a, torch.empty(1, 1, device=device))
+
+
+def test_a_launcher_records_no_gradient_and_says_so(device):
+    from kernels.ops.fused_gemm import launch_fused_gemm
+
+    a, b, bias = (torch.ones(size, device=device) for size in ((3, 4), (4, 5), (5,)))
+    out = torch.empty(3, 5, device=device)
+    for name, tensor in (("a", a), ("b", b), ("bias", bias)):
+        tensor.requires_grad_()
+        with pytest.raises(ValueError, match=f"{name} requires a gradient"):
+            launch_fused_gemm(a, b, bias, out)
+        if name != "bias":
+            with pytest.raises(ValueError, match=f"{name} requires a gradient"):
+                launch_matmul(a, b, out)
+        tensor.requires_grad_(False)
+    assert (launch_matmul(a, b, out) == 4).all()
