@@ -1,10 +1,12 @@
 """A hook of mkdocs.yml: how words that programs wrote are set.
 
 A cell of a table that holds a sentence wraps, and one that holds a figure or a name does not: only what still does not
-fit is scrolled. An output that only says what was not measured yet is a paragraph. What a sentence quotes between
-backticks is set as code, and a stressed word of a contract is stressed. An option such as `--output`, a short name such
-as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen. In a table that a narrow screen shows cell
-below cell, cells say their column.
+fit is scrolled. A table of three and more columns that holds a sentence is shown cell below cell on a narrow screen,
+where its last column would be out of sight; there cells say their column. A line of an output that is a sentence wraps,
+and what stands in columns is scrolled. An output that only says what was not measured yet is a paragraph. What a
+sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a
+contract is stressed. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are
+not broken at a hyphen.
 """
 
 from __future__ import annotations
@@ -16,10 +18,16 @@ from kernels.lessons.mends import Mends
 
 SENTENCE = 16  # characters up to which a cell holds a figure or a name, and stays in one line
 PROSE = 60  # characters from which on a narrow column would be a ladder of words
+PHONE = 42  # characters that a line of an output has on a narrow screen
 NAME = 26  # characters up to which a name or an option with a hyphen stays in one line
 
-_TABLE = re.compile(r'<table class="kl-table">.*?</table>', re.DOTALL)
-_CELL = re.compile(r'<(td|th scope="row")>((?:(?!</t[dh]>).)*)</(t[dh])>', re.DOTALL)
+_TABLE = re.compile(r'<table class="kl-table(?: kl-table--stack[^"]*)?">.*?</table>', re.DOTALL)
+_CELL = re.compile(r'<(td|th scope="row")((?: data-column="[^"]*")?)>((?:(?!</t[dh]>).)*)</(t[dh])>', re.DOTALL)
+_HEAD = re.compile(r"<th[^>]*>(.*?)</th>|<td[^>]*></td>", re.DOTALL)
+_ROW = re.compile(r"<tr[ >].*?</tr>", re.DOTALL)
+_BODY = re.compile(r"<tbody>.*</tbody>", re.DOTALL)
+_OPENING = re.compile(r"<td(?=[ >])")
+_PLAIN = re.compile(r'(?<!<div class="kl-stack">\n)<div class="kl-wide"><table>.*?</table></div>', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _LINE = re.compile(r"<(?:small|br)\b[^>]*>")
 _UNMEASURED = re.compile(
@@ -27,6 +35,7 @@ _UNMEASURED = re.compile(
     r"((?:Not measured yet|No ratio|No factor)[^\n<]*)\n?</code></pre></div>"
 )
 _QUOTING = re.compile(r"(?<=>)([^<>]*`[^`<>]+`[^<>]*)(?=</(?:li|p)>|<(?:br|span class=\"kl-verdict__explained\"))")
+_COMMAND = re.compile(r"(?<=: )(python scripts/[^<`]+)(?=</p>)")
 _CONTRACT = re.compile(r'<table class="kl-contract">.*?</table>', re.DOTALL)
 _STRESSED = re.compile(r"(?<![\w*])\*(\w+)\*(?![\w*])")
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -34,16 +43,51 @@ _CODE = re.compile(r"(?<!<span></span>)<code>([^<>]*-[^<>]*)</code>")
 _WORD = re.compile(r"(?<![^\s])[^\s]*-[^\s]*")
 _CAPTION = re.compile(r"(?<=<caption>)<span>.*?</span>(?=</caption>)|(?<=<figcaption>)[^<]*", re.DOTALL)
 _STACK = re.compile(r'<div class="kl-stack">.*?</table>', re.DOTALL)
+_OUTPUT = re.compile(
+    r'(?<=<pre><span></span><code>)[^<]*(?=</code></pre></div>\s*<div class="kl-(?:block__bar|error))', re.DOTALL
+)
+_GAP = re.compile(r" {2,}")
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
 def _cell(match: re.Match) -> str:
     # What stands in small letters under a figure is a line of its own.
-    shown = max((html.unescape(_TAG.sub("", line)) for line in _LINE.split(match[2])), key=len)
-    if "kl-words" in match[2] or len(shown) <= SENTENCE or " " not in shown.strip():
+    shown = max((html.unescape(_TAG.sub("", line)) for line in _LINE.split(match[3])), key=len)
+    if "kl-words" in match[3] or len(shown) <= SENTENCE or " " not in shown.strip():
         return match[0]
     name = "kl-long kl-prose" if len(shown) > PROSE else "kl-long"
-    return f'<{match[1]} class="{name}">{match[2]}</{match[3]}>'
+    return f'<{match[1]}{match[2]} class="{name}">{match[3]}</{match[4]}>'
+
+
+def _heads(table: str) -> list[str]:
+    return [_TAG.sub("", head[1] or "").strip() for head in _HEAD.finditer(table.partition("</thead>")[0])]
+
+
+def _has_sentences(table: str) -> bool:
+    """Whether it has three and more columns, and a cell below the headings that holds more than PROSE characters."""
+    head, _, body = table.partition("</thead>")
+    if len(_heads(head)) < 3:
+        return False
+    cells = (cell for cell in re.split(r"</t[dh]>", body) if 'scope="rowgroup"' not in cell)
+    return any(len(html.unescape(_TAG.sub("", cell)).strip()) > PROSE for cell in cells)
+
+
+def _figure(match: re.Match) -> str:
+    table = _CELL.sub(_cell, match[0])
+    if "kl-table--stack" in table or not _has_sentences(match[0]):
+        return table
+    heads = _heads(table)
+
+    def row(cells: re.Match) -> str:
+        columns = iter(heads[1:])
+        return _OPENING.sub(lambda opening: f'<td data-column="{html.escape(next(columns, ""))}:"', cells[0])
+
+    table = _BODY.sub(lambda body: _ROW.sub(row, body[0]), table)
+    return table.replace('class="kl-table"', 'class="kl-table kl-table--stack"', 1)
+
+
+def _plain(match: re.Match) -> str:
+    return f'<div class="kl-stack">{match[0]}</div>' if _has_sentences(match[0]) else match[0]
 
 
 def _code(match: re.Match) -> str:
@@ -51,6 +95,27 @@ def _code(match: re.Match) -> str:
         return f'<span class="kl-whole">{word[0]}</span>' if len(html.unescape(word[0])) <= NAME else word[0]
 
     return f"<code>{_WORD.sub(whole, match[1])}</code>"
+
+
+def _is_sentence(line: str, around: list[str]) -> bool:
+    """Whether a line of an output is a sentence, perhaps behind one label: words, in no columns. What a program has
+    wrapped itself, with lines below that begin far to the right, stays as it is."""
+    parts = _GAP.split(line.strip())
+    words = parts[-1]
+    wrapped = any(each.startswith(" " * 8) and not _GAP.search(each.strip()) for each in (line, *around))
+    if len(line) <= PHONE or len(parts) > 2 or " | " in line or wrapped:
+        return False
+    letters = sum(each.isalpha() or each == " " for each in words)
+    return len(words) > PHONE // 2 and words.count(" ") >= 5 and letters > 0.7 * len(words)
+
+
+def _output(match: re.Match) -> str:
+    lines = match[0].split("\n")
+    plain = [html.unescape(line) for line in lines]
+    return "\n".join(
+        f'<span class="kl-says">{line}</span>' if _is_sentence(plain[i], plain[i + 1 : i + 2]) else line
+        for i, line in enumerate(lines)
+    )
 
 
 def _stack(match: re.Match) -> str:
@@ -79,33 +144,38 @@ _mends = Mends(
         "words in backticks": _QUOTING,
         "a caption": _CAPTION,
         "code with a hyphen": _CODE,
+        "a table of Markdown": _PLAIN,
+        "what a block printed": _OUTPUT,
         "a table that is shown cell below cell": _STACK,
     },
 )
-_command = "build"
+_doing = "build"
 
 
 def on_startup(*, command: str, dirty: bool) -> None:
     """Remember whether this is a live preview."""
-    global _command
-    _command = command
+    global _doing
+    _doing = command
 
 
 def on_page_content(content: str, **named) -> str:
     """The page with its sentences set as sentences, wherever a program wrote them."""
     _mends.page()
-    content = _mends.sub("a table of a figure", lambda table: _CELL.sub(_cell, table[0]), content)
+    content = _mends.sub("a table of a figure", _figure, content)
     content = _UNMEASURED.sub(r"<p>\1</p>", content)  # none where all is measured
+    content = _COMMAND.sub(r"<code>\1</code>", content)
     content = _mends.sub("a contract", lambda table: _STRESSED.sub(r"<em>\1</em>", table[0]), content)
     content = _mends.sub("words in backticks", lambda quoting: _QUOTED.sub(r"<code>\1</code>", quoting[1]), content)
     content = _mends.sub(
         "a caption", lambda caption: _DAY.sub(r'<span class="kl-whole">\g<0></span>', caption[0]), content
     )
     content = _mends.sub("code with a hyphen", _code, content)
+    content = _mends.sub("a table of Markdown", _plain, content)
+    content = _mends.sub("what a block printed", _output, content)
     return _mends.sub("a table that is shown cell below cell", _stack, content)
 
 
 def on_post_build(**named) -> None:
     """Warn where the figures no longer have what is set here."""
-    if _command != "serve":  # there a build may be of one page
+    if _doing != "serve":  # there a build may be of one page
         _mends.tell()

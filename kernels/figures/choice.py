@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def case_table(cases: Sequence[Case], caption: str = "") -> str:
-    """Every case: each way's median and spread in µs, its time over the best, and who is fastest, grouped by operator.
+    """Every case: each way's median and spread in µs, and its time over the best, grouped by operator.
 
-    Ways that differ by no more than both spreads share the last column. `—` where a way was not measured or gave a
-    wrong result. The caption names GPU, day and commit unless one is given.
+    The fastest is in bold, and so is who differs from it by no more than both spreads. `—` where a way was not measured
+    or gave a wrong result. The caption says so, and names GPU, day and commit unless one is given.
     """
     from kernels.bench.choice import WAYS
 
@@ -30,9 +30,10 @@ def case_table(cases: Sequence[Case], caption: str = "") -> str:
             groups[-1] = (name, groups[-1][1] + 1)
         else:
             groups.append((name, 1))
-        rows.append((shape_text(case.shape), *(_timed(case, way) for way in WAYS), " and ".join(case.winners)))
-    headers = ("shape", *(f"{way}, µs" for way in WAYS), "fastest")
-    return data_table(headers, rows, caption or _of(cases), groups, numeric=range(1, 1 + len(WAYS)))
+        rows.append((shape_text(case.shape), *(_timed(case, way) for way in WAYS)))
+    headers = ("shape", *(f"{way}, µs" for way in WAYS))
+    caption = f"{caption or _of(cases)}; in bold: the fastest, and what is within both spreads of it"
+    return data_table(headers, rows, caption, groups, numeric=range(1, 1 + len(WAYS)))
 
 
 def choice_table(cases: Sequence[Case], caption: str = "") -> str:
@@ -48,7 +49,7 @@ def choice_table(cases: Sequence[Case], caption: str = "") -> str:
         cells: list[object] = []
         for way in WAYS:
             mean, won = mean_ratio(mine, way), sum(way in case.winners for case in mine)
-            words = MISSING if mean is None else f"{_times(mean)} <small>{won} won</small>"
+            words = MISSING if mean is None else f"{_times(mean)}<br><small>won {won}</small>"
             cells.append(Markup(words))
         rows.append((Markup(f"<code>{escape(op)}</code>"), len(mine), *cells))
     return data_table(("operator", "cases", *WAYS), rows, caption or _of(cases), numeric=range(1, 2 + len(WAYS)))
@@ -86,7 +87,8 @@ def _timed(case: Case, way: str) -> object:
         return MISSING
     record, ratio = case.ways[way], case.ratio(way) or 1.0
     times = "fastest" if ratio == 1.0 else _times(ratio)
-    return Markup(f"{number(record.median_us)} ± {number(record.spread_us, 2)} <small>{times}</small>")
+    shown = f"{number(record.median_us)} ± {number(record.spread_us, 2)}"
+    return Markup(f"{f'<b>{shown}</b>' if way in case.winners else shown}<br><small>{times}</small>")
 
 
 def _times(ratio: float) -> str:

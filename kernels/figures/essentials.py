@@ -37,7 +37,13 @@ def measured_table(
         return row.values.get(column, row.settings.get(column))
 
     body = [(row.name, *(cell(row, column) for column in columns.values())) for row in rows]
-    return data_table((first, *columns), body, found.origin, numeric=range(1, 1 + len(columns)))
+    numeric = [i for i in range(1, 1 + len(columns)) if not any(_is_word(row[i]) for row in body)]
+    return data_table((first, *columns), body, found.origin, numeric=numeric)
+
+
+def _is_word(cell: object) -> bool:
+    """Whether a cell is set as words: letters without a digit."""
+    return isinstance(cell, str) and any(map(str.isalpha, cell)) and not any(map(str.isdigit, cell))
 
 
 def measured_bars(found: Found, rows: Iterable[Row], key: str, unit: str, heading: str = "kernel") -> str:

@@ -70,7 +70,7 @@ def reason_table(differences: Sequence[Difference], counters: Sequence[CounterDi
     for reason, row in listed:
         reasons.setdefault(reason, []).append(row)
     headers = ["kernel", "where", "what differs"]
-    return "\n".join(data_table(headers, rows, reason) for reason, rows in reasons.items())
+    return "\n".join(data_table(headers, rows, reason, stack=True) for reason, rows in reasons.items())
 
 
 def _cell(launch: Compared, name: str) -> str:

@@ -52,13 +52,13 @@ def plan_table(found: Sequence[tuple[tuple[int, ...], str, Sequence[Launch]]], c
 def _demand(judgements: Sequence[Judgement]) -> Markup:
     parts = []
     for judgement in judgements:
-        words = escape(judgement.target.words)
+        words = escape(judgement.target.words.replace(" %", "%"))
         if judgement.met is None:
             parts.append(f"{words} <small>not judged</small>")
         elif judgement.met:
             parts.append(f"{words}, met")
         else:
-            parts.append(f'<span class="kl-mark kl-mark--bad">missed</span>{words}')
+            parts.append(f'<span class="kl-mark kl-mark--bad">missed</span> {words}')
     return Markup("<br>".join(parts) or MISSING)
 
 
@@ -70,8 +70,7 @@ def comparison_table(rows: Sequence[Row], judged: Mapping[int, Sequence[Judgemen
     """Ours beside the better of PyTorch's own call, the formula in eager mode and torch.compile, a row a shape.
 
     `judged` maps a row's place to what came of its demands. A row where the peer is faster by more than both spreads is
-    marked "loses". The last row is the geometric mean of the ratios. The caption names GPU, day and commit unless one
-    is given.
+    marked "loses". The caption names GPU, day and commit unless one is given, and the geometric mean of the ratios.
     """
     from kernels.bench.compare import geometric_mean
 
@@ -94,7 +93,9 @@ def comparison_table(rows: Sequence[Row], judged: Mapping[int, Sequence[Judgemen
             shown = (number(ours.median_us), number(ours.spread_us, 2), share)
         verdict = MISSING if row.speedup is None else f"{row.speedup:.2f} ×"
         if row.loses:
-            verdict = f'{verdict} <span class="kl-mark kl-mark--bad">loses</span>'
+            if verdict == "1.00 ×":  # how little it is stands in the third decimal
+                verdict = f"{row.speedup:.3f} ×"
+            verdict = f'<span class="kl-mark kl-mark--bad">loses</span> {verdict}'
         cells.append(
             (
                 Markup(shape),
@@ -108,8 +109,8 @@ def comparison_table(rows: Sequence[Row], judged: Mapping[int, Sequence[Judgemen
     mean = geometric_mean(row.speedup for row in rows)
     if mean is not None:
         count = sum(row.speedup is not None for row in rows)
-        groups.append([f"all {count} rows with a peer", 1])
-        cells.append(("geometric mean", *[MISSING] * 5, f"{mean:.2f} ×", MISSING))
+        caption = f"{caption or _origin(rows)}; geometric mean of peer / ours over {count} row{'s' * (count != 1)} "
+        caption += f"with a peer: {mean:.2f} ×"
     return data_table(headers, cells, caption or _origin(rows), [tuple(g) for g in groups], numeric=(1, 2, 3, 5, 6))
 
 

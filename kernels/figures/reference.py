@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernels.figures.html import Markup, data_table, escape
 
@@ -48,10 +48,16 @@ def _command(name: str, command) -> list[str]:
         default = "" if one.default is None or callable(one.default) or one.required else str(one.default)
         rows.append((Markup(f"<code>{escape(typed + takes)}</code>"), Markup(_words(one.help or "")), default))
     if rows:
-        lines.append(
-            data_table(("argument or option", "meaning", "when left out"), rows, f"Options of {name}", numeric=())
-        )
+        lines.append(_options(rows, f"Options of {name}"))
     return lines
+
+
+def _options(rows: Sequence[tuple[object, object, str]], caption: str) -> str:
+    """The table of options; what stands for one that is left out has a column where anything does."""
+    headers = ("argument or option", "meaning", "when left out")
+    if not any(default for *_, default in rows):
+        return data_table(headers[:2], [row[:2] for row in rows], caption, numeric=())
+    return data_table(headers, rows, caption, numeric=(), stack=True)
 
 
 def _words(text: str) -> str:

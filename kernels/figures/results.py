@@ -27,29 +27,35 @@ def compile_table(
     instructions: Sequence[str] = ("LDG", "STG", "LDS", "STS", "SHFL", "BAR"),
     caption: str = "",
 ) -> str:
-    """Kernel by architecture: registers a thread, spilled bytes, shared memory a block, machine instructions by kind.
+    """Kernel by target: registers a thread, spilled bytes, shared memory a block, machine instructions by kind.
 
     `instructions` are prefixes of SASS opcodes; each column counts how many the compiled kernel contains, not how often
-    they run. The caption names the toolchains unless one is given. Rows keep the order of `facts`.
+    they run. The caption names the toolchains unless one is given. Rows keep the order of `facts`. What is the same in
+    all rows stands in the caption and has no column: one target, nothing spilled, no shared memory.
     """
     facts = list(facts)
-    headers = ("kernel", "target", "registers", "spilled bytes", "shared bytes", *instructions)
-    rows = [
-        (
-            fact.kernel.rpartition(":")[2],
-            f"sm_{fact.arch}",
-            fact.registers,
-            fact.spill_store_bytes + fact.spill_load_bytes,
-            fact.shared_bytes,
-            *(fact.instructions(prefix) for prefix in instructions),
-        )
-        for fact in facts
-    ]
+    if not facts:
+        return data_table(("kernel",), [], caption or "Nothing compiled")
+    targets = list(dict.fromkeys(f"sm_{fact.arch}" for fact in facts))
+    spilled = [fact.spill_store_bytes + fact.spill_load_bytes for fact in facts]
+    shared = [fact.shared_bytes for fact in facts]
+    columns = {"kernel": [fact.kernel.rpartition(":")[2] for fact in facts]}
+    if len(targets) > 1:
+        columns["target"] = [f"sm_{fact.arch}" for fact in facts]
+    words = len(columns)
+    columns["registers"] = [fact.registers for fact in facts]
+    if any(spilled):
+        columns["spilled bytes"] = spilled
+    if any(shared):
+        columns["shared bytes"] = shared
+    columns |= {prefix: [fact.instructions(prefix) for fact in facts] for prefix in instructions}
+    alike = f" for {targets[0]}" if len(targets) == 1 else ""
     if not caption:
-        caption = (
-            "Compiled by " + "; ".join(dict.fromkeys(fact.toolchain for fact in facts)) if facts else "Nothing compiled"
-        )
-    return data_table(headers, rows, caption, numeric=range(2, len(headers)))
+        caption = f"Compiled{alike} by " + "; ".join(dict.fromkeys(fact.toolchain for fact in facts))
+    elif alike and targets[0] not in caption:
+        caption += f";{alike}"
+    caption += "; nothing spilled" * (not any(spilled)) + "; no shared memory" * (not any(shared))
+    return data_table(tuple(columns), zip(*columns.values(), strict=True), caption, numeric=range(words, len(columns)))
 
 
 def result_table(records: Iterable[Record], caption: str = "") -> str:

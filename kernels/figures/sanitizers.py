@@ -17,6 +17,13 @@ _SHOWN = {
     "no": "report",
     "not run": "not run",
 }
+# Sentences that stand in the cells of many paths, and the words that stand for them.
+_STANDING = {
+    "The fault was planted and launched, and the tool reported nothing.": "not seen",
+    "The kernel has no shared memory.": "nothing there",
+    "The kernel has no barrier.": "nothing there",
+    "The kernel reads nothing from global memory.": "nothing there",
+}
 _BAD = ("blind", "no", "not run")
 
 
@@ -47,23 +54,33 @@ def sanitizer_summary(document: Sanitizers, caption: str = "") -> str:
             parts = [_mark(state, f"{found[state]} {_SHOWN[state]}") for state in STATES if found.get(state)]
             cells.append(Markup(", ".join(parts)))
         rows.append((Markup(f"<code>{escape(op)}</code>"), sum(path.op == op for path in document.paths), *cells))
-    return data_table(("operator", "paths", *TOOLS), rows, caption or _origin(document), numeric=(1,))
+    return data_table(("operator", "paths", *TOOLS), rows, caption or _origin(document), numeric=(1,), stack=True)
 
 
-def _said(check: Check) -> Markup:
-    """The state, and what is to say about it beyond that."""
+def _said(check: Check, kernels: int, standing: dict[str, set[str]]) -> Markup:
+    """The state, and what is to say about it beyond that. A sentence that many paths share goes to `standing`, under
+    the words that stand for it; a kernel is named only beside others of its path."""
     words = [check.reason] if check.reason else list(check.reports)
-    if not words:
-        words = [f"{plant.kernel}: {plant.reason}" for plant in check.plants if plant.reason]
+    for plant in check.plants if not words else ():
+        if not plant.reason:
+            continue
+        short = _STANDING.get(plant.reason)
+        if short is None:
+            words.append(f"{plant.kernel}: {plant.reason}")
+            continue
+        standing.setdefault(short, set()).add(plant.reason)
+        if kernels > 1:
+            words.append(f"{'' if short == _SHOWN[check.state] else f'{short} '}in {plant.kernel}")
     head = _mark(check.state, _SHOWN[check.state])
     return Markup(head + "".join(f"<br><small>{escape(word)}</small>" for word in words))
 
 
 def sanitizer_table(paths: Sequence[PathRecord], stale: Sequence[bool] = (), caption: str = "") -> str:
-    """A line a path: its kernels, and each tool's word. `stale` says of each whether its code has changed since."""
+    """A line a path: its kernels, and each tool's word. `stale` says of each whether its code has changed since. What
+    "nothing there" and "not seen" stand for is said once, below the table."""
     from kernels.bench.sanitizer.plants import TOOLS
 
-    rows, groups = [], []
+    rows, groups, standing = [], [], {}
     for index, path in enumerate(paths):
         if groups and groups[-1][0] == path.op:
             groups[-1][1] += 1
@@ -74,8 +91,15 @@ def sanitizer_table(paths: Sequence[PathRecord], stale: Sequence[bool] = (), cap
             name += ' <span class="kl-badge kl-badge--stale">stale</span>'
         by_tool = {check.tool: check for check in path.checks}
         kernels = Markup(" ".join(f"<code>{escape(kernel)}</code>" for kernel in path.kernels))
-        rows.append((Markup(name), kernels, *(_said(by_tool[tool]) if tool in by_tool else "" for tool in TOOLS)))
-    return data_table(("path", "kernels", *TOOLS), rows, caption or "Kernel paths", [tuple(g) for g in groups])
+        said = (_said(by_tool[tool], len(path.kernels), standing) if tool in by_tool else "" for tool in TOOLS)
+        rows.append((Markup(name), kernels, *said))
+    shown = data_table(
+        ("path", "kernels", *TOOLS), rows, caption or "Kernel paths", [tuple(g) for g in groups], stack=True
+    )
+    shown = shown.replace("kl-table--stack", "kl-table--stack kl-tools", 1)
+    for short, sentences in standing.items():
+        shown += f"\n<p><small><b>{escape(short)}</b>: {escape(' '.join(sorted(sentences)))}</small></p>"
+    return shown
 
 
 def sanitizer_block(document: Sanitizers, stale: Sequence[bool] = ()) -> str:

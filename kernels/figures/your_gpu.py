@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kernels.figures.html import MISSING, data_table, figure, number, shape_text
+from kernels.figures.html import MISSING, Markup, data_table, escape, figure, number, shape_text
 
 if TYPE_CHECKING:
     from kernels.bench.results import Document
@@ -45,14 +45,14 @@ def your_gpu(documents: Iterable[Document], schema: dict[str, object], caption: 
                     "intensity": record.flops / record.bytes_moved if record.bytes_moved else None,
                     "copy": copy,
                 }
-    gpu, rows = gpus.pop(), []
+    gpu, rows, groups = gpus.pop(), [], {}
     for (op, shape, dtype), one in sorted(best.items()):
         share = MISSING if one["share"] is None else f"{number(100 * one['share'])}%"
-        rows.append((op, shape_text(shape), dtype, one["us"], one["gb"], share))
-    headers = ("operator", "shape", "dtype", "median µs", "GB/s", "of the copy limit")
-    table = data_table(
-        headers, rows, caption or f"Ours, on {gpu}: what each operator launches by itself", numeric=range(3, 6)
-    )
+        rows.append((Markup(f"{shape_text(shape)} <small>{escape(dtype)}</small>"), one["us"], one["gb"], share))
+        groups[op] = groups.get(op, 0) + 1
+    headers = ("shape", "median µs", "GB/s", "of the copy limit")
+    caption = caption or f"Ours, on {gpu}: what each operator launches by itself"
+    table = data_table(headers, rows, caption, list(groups.items()), numeric=range(1, 4))
     copies = [one["copy"] for one in best.values() if one["copy"]]
     ours = [{"op": op, "shape": shape, "dtype": dtype, **one} for (op, shape, dtype), one in sorted(best.items())]
     data = {"gpu": gpu, "copy": max(copies, default=None), "ours": ours, "schema": schema}

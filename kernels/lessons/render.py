@@ -30,6 +30,7 @@ _MISSING = re.compile(
     re.IGNORECASE,
 )
 _FEW = 400  # characters of one or two sentences; what is longer says more than that something is missing
+_COMMANDS = ("python scripts/", "kernel-bench ", "lessons ")  # an inline value that begins so is set as code
 _DRAWN = ("<table", "<svg", "<figure")
 
 
@@ -115,7 +116,8 @@ class PageRenderer:
     def inline(self, line: int, column: int, expression: str) -> str:
         """See `fence.Renderer`."""
         text = self.outcome.values.get(f"{line}:{column}", "?")
-        return f'<span class="kl-value" title="computed: {escape(expression)}">{escape(text)}</span>'
+        tag = "code" if text.startswith(_COMMANDS) else "span"
+        return f'<{tag} class="kl-value" title="computed: {escape(expression)}">{escape(text)}</{tag}>'
 
     def fault(self, line: int, kind: str, message: str) -> str:
         """See `fence.Renderer`."""

@@ -207,7 +207,7 @@ def worker_environment(root: Path, compiled: bool) -> dict[str, str]:
     """The environment of every block: the same on every machine, as far as it can be."""
     environment = {key: value for key, value in os.environ.items() if key not in ("TRITON_INTERPRET", "PYTHONHOME")}
     environment |= {
-        "COLUMNS": "100",
+        "COLUMNS": "88",
         "KERNEL_LESSONS_ROOT": str(root),
         "LC_ALL": "C.UTF-8",
         "MPLBACKEND": "agg",

@@ -150,8 +150,9 @@ def test_the_figures_show_times_winners_and_missing_ways():
     found = [case("add", torch=10.0, compile=12.0, triton=11.0), case("add", torch=20.0, triton=10.0, cuda=40.0)]
     text = re.sub(r"<[^>]+>", " ", case_table(found))
     assert "2.00\u00a0×" in text and "4.00\u00a0×" in text and "—" in text and "PyTorch" in text
+    assert "fastest" in text and "in bold" in text and "<b>" in case_table(found)
     summary = re.sub(r"<[^>]+>", " ", choice_table(found))
-    assert "1 won" in summary and "1.41\u00a0×" in summary
+    assert "won 1" in summary and "1.41\u00a0×" in summary
     chart = enough_chart(found, (0.05, 1.0))
     assert "PyTorch: 50 at 5 to 100 at 100" in chart
     assert "782" not in score_table([score("Triton", found, lambda each: TRITON)])

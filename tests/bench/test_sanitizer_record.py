@@ -109,4 +109,6 @@ def test_the_tables_show_every_state_and_escape_what_the_tool_said():
     assert whole.count("kl-badge--stale") == 1
     assert "nothing there" in sanitizer_summary(made) and "not seen" in sanitizer_summary(made)
     assert "\n\n" not in whole
+    table, below = sanitizer_table(made.paths).split("</table>")
+    assert "The kernel has no" not in table and below.count("The kernel has no barrier.") == 1
     assert sanitizer_table(made.paths).count("<code>_rows</code>") == 3

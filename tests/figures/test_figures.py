@@ -305,6 +305,15 @@ def test_compile_table_adds_spills_and_counts_instructions():
     assert "Compiled by nvcc 13.0.88" in text
 
 
+def test_compile_table_says_once_what_is_the_same_in_all_rows():
+    alike = [Facts(), Facts(counts={}, spill_store_bytes=0, spill_load_bytes=0, shared_bytes=0)]
+    text = Reader(figures.compile_table(alike, ("LDG",))).text
+    assert "Compiled for sm_90 by nvcc 13.0.88 kernel registers spilled bytes shared bytes LDG" in text
+    text = Reader(figures.compile_table(alike[1:] * 2, ("LDG",), "Two of one kind")).text
+    assert "Two of one kind; for sm_90; nothing spilled; no shared memory kernel registers LDG" in text
+    assert "sm_90; for" not in Reader(figures.compile_table(alike, ("LDG",), "For sm_90")).text
+
+
 def test_results_are_sorted_within_a_shape_and_name_their_origin():
     rows = [
         record("slow", 61.2, shape=(8, 8)),

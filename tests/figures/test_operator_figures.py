@@ -47,16 +47,24 @@ def test_lost_rows_stay_and_are_marked():
     html = comparison_table(found)
     text = text_of(html)
     assert "64 × 1024 10 0.10 90% torch 20 2.00 ×" in text
-    assert "8 × 4096 30 0.10 50% torch.compile 15 0.50 × loses" in text
-    assert "geometric mean" in text and "1.00 ×" in text.partition("geometric mean")[2]
+    assert "8 × 4096 30 0.10 50% torch.compile 15 loses 0.50 ×" in text
+    assert "geometric mean of peer / ours over 2 rows with a peer: 1.00 × shape" in text
     assert html.count("kl-mark--bad") == 1
+
+
+def test_a_row_that_loses_by_little_shows_its_third_decimal():
+    found = rows([timed(10.0, samples_us=[10.0] * 3), timed(9.97, "torch", samples_us=[9.97] * 3)])
+    text = text_of(comparison_table(found))
+    assert "loses 0.997 ×" in text and "1.00 × —" not in text
+    won = rows([timed(9.97, samples_us=[9.97] * 3), timed(10.0, "torch", samples_us=[10.0] * 3)])
+    assert "1.00 × —" in text_of(comparison_table(won))
 
 
 def test_missed_demands_are_marked_and_met_ones_are_not():
     found = rows([timed(10.0, share=0.9)])
     missed = {0: judge(found[0], [Target("softmax", None, at_least_of_limit=0.95)])}
     met = {0: judge(found[0], [Target("softmax", None, at_most_us=10.0)])}
-    assert "missed ≥ 95 % of limit" in text_of(comparison_table(found, missed))
+    assert "missed ≥ 95% of limit" in text_of(comparison_table(found, missed))
     assert "≤ 10 µs, met" in text_of(comparison_table(found, met))
 
 

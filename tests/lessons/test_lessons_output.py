@@ -96,7 +96,7 @@ def test_every_channel_in_the_order_written(site):
         ("marks", '<div data-lesson-unseen></div> data-lesson-block="99" `#!value 1 / 0` ```python exec="1"'),
         ("placeholder", "\ufffdwzxhzdk:0\ufffd klzzwxh:0000 \ue000"),
         ("bad-bytes", "\ufffd\ufffd ok"),
-        ("colour-off", "1 100 UTC"),
+        ("colour-off", "1 88 UTC"),
     ],
 )
 def test_shown_as_printed(site, name, expected):

@@ -125,6 +125,65 @@ def test_cells_below_each_other_say_their_column():
     assert '<td data-column="Before it:">Lesson 8' in shown and '<td data-column="Workshop">2' in shown
 
 
+def figure_table(*cells):
+    heads = "".join(f'<th scope="col">head {i}</th>' for i in range(len(cells)))
+    body = "".join(f"<td>{cell}</td>" for cell in cells[1:])
+    row = f'<tr><th scope="row">{cells[0]}</th>{body}</tr>'
+    return f'<table class="kl-table">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{row}\n</tbody>\n</table>'
+
+
+LONG = "a sentence of more than sixty characters, which a narrow column would make a ladder"
+
+
+def test_a_table_of_three_columns_with_a_sentence_is_stacked():
+    shown = typesetting(figure_table("name", 1.5, LONG))
+    assert '<table class="kl-table kl-table--stack">' in shown
+    assert '<td data-column="head 1:">1.5' in shown and '<td data-column="head 2:" class="kl-long kl-prose">' in shown
+    assert "kl-table--stack" in typesetting(figure_table(LONG, 1, 2))
+    for table in (figure_table("name", LONG), figure_table("name", 1, 2, 3), figure_table("n", "<i>a</i>" * 20, 2)):
+        assert "kl-table--stack" not in typesetting(table)
+
+
+def test_a_table_of_markdown_with_a_sentence_is_stacked_once():
+    def table(last):
+        head = "<thead>\n<tr><th>one</th><th>two</th><th>three</th></tr>\n</thead>"
+        row = f"<tr><td>1a</td><td>2</td><td>{last}</td></tr>"
+        return f'<div class="kl-wide"><table>{head}<tbody>{row}</tbody></table></div>'
+
+    shown = typesetting(table(LONG))
+    assert shown.startswith('<div class="kl-stack"><div class="kl-wide">') and '<td data-column="Three:">' in shown
+    assert typesetting(table("short")) == table("short")
+    by_hand = typesetting(f'<div class="kl-stack">\n{table(LONG)}\n</div>')
+    assert by_hand.count("kl-stack") == 1 and '<td data-column="Three:">' in by_hand
+
+
+def test_a_printed_sentence_is_told_from_columns():
+    says = "This is a sentence that a program printed, and it is longer than a phone is wide."
+    wrapped = [
+        "name          a sentence that a program has wrapped itself, as",
+        "              it does for a terminal of its own width",
+    ]
+    lines = [
+        says,
+        f"label    {says}",
+        "1.0   2.0   3.0   4.0   5.0   6.0   7.0   8.0   9.0",
+        "a | table | of bars | that is long enough to",
+        *wrapped,
+    ]
+    text = "\n".join(lines)
+    shown = typesetting(f'<pre><span></span><code>{text}</code></pre></div>\n<div class="kl-block__bar">')
+    assert shown.count("kl-says") == 2 and re.sub("</?span[^>]*>", "", shown).count(text) == 1
+    assert f'<span class="kl-says">{says}</span>' in shown
+    shown_code = f"<pre><span></span><code>{text}</code></pre></div>\n<p>"
+    assert typesetting(shown_code) == shown_code
+
+
+def test_a_command_that_ends_a_paragraph_is_code():
+    said = "<p>Not measured yet on an H200. This measures it: python scripts/a.py --topic clean</p>"
+    command = 'python scripts/a.py <span class="kl-whole">--topic</span> clean'
+    assert typesetting(said) == f"<p>Not measured yet on an H200. This measures it: <code>{command}</code></p>"
+
+
 def test_a_day_in_a_caption_is_not_broken():
     shown = typesetting("<caption><span>H200, 2026-11-30, commit 1</span></caption><p>2026-11-30</p>")
     assert shown.count("kl-whole") == 1 and '<span class="kl-whole">2026-11-30</span>, commit' in shown

@@ -1,0 +1,93 @@
+"""Tables and outputs on a phone: nothing that a reader came for lies out of sight."""
+
+from __future__ import annotations
+
+import runpy
+
+import pytest
+from site_host import ROOT
+
+from kernels.figures.html import data_table
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
+
+SENTENCE = "Read it from the top: every line is a sentence, and the last column is the one that a reader came for."
+ROWS = [("first", "a short one", SENTENCE), ("second", "another", SENTENCE)]
+HOOK = ROOT / "docs/.theme/typesetting.py"
+FRAME = """<!doctype html><html lang="en"><title>T</title><meta name="viewport" content="width=device-width">
+<style>pre > code {{ display: block; overflow: auto }} {css}</style><body data-md-color-scheme="default"><article class="md-typeset">{inside}</article>"""
+
+
+@pytest.fixture
+def shown(chromium):
+    """`shown(html, width)`: a page with the HTML as the hook of the site sets it, in a window of that width."""
+    opened = []
+
+    def show(inside: str, width: int):
+        css = "\n".join((ROOT / "docs/assets" / f"{name}.css").read_text("utf-8") for name in ("lessons", "site"))
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        opened.append(page)
+        page.set_content(FRAME.format(css=css, inside=runpy.run_path(str(HOOK))["on_page_content"](inside)))
+        return page
+
+    yield show
+    for page in opened:
+        page.close()
+
+
+def overflow(page, selector: str) -> int:
+    return page.locator(selector).evaluate("e => e.scrollWidth - e.clientWidth")
+
+
+def roles(page) -> dict[str, list[str]]:
+    """Names of what a screen reader meets, by role, from the browser's own tree."""
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    found: dict[str, list[str]] = {}
+    for node in tree:
+        if not node.get("ignored"):
+            found.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", ""))
+    return found
+
+
+def test_a_table_of_sentences_stands_cell_below_cell_on_a_phone(shown):
+    page = shown(data_table(("what", "how", "why"), ROWS, "Why"), 390)
+    assert overflow(page, ".kl-scroll") <= 0
+    left = page.locator("td").evaluate_all("all => all.map(e => Math.round(e.getBoundingClientRect().left))")
+    assert len(left) == 4 and len(set(left)) == 1
+    label = page.locator("td").nth(1).evaluate("e => getComputedStyle(e, '::before').content")
+    assert "why:" in label
+
+
+def test_its_rows_and_cells_are_still_those_of_a_table(shown):
+    found = roles(shown(data_table(("what", "how", "why"), ROWS, "Why"), 390))
+    assert len(found["table"]) == 1 and len(found["row"]) >= 2
+    assert found["rowheader"] == ["first", "second"] and len(found["cell"]) == 4
+    assert found["cell"][1].startswith("why:") and SENTENCE in found["cell"][1]
+
+
+def test_it_is_a_table_where_there_is_room(shown):
+    page = shown(data_table(("what", "how", "why"), ROWS, "Why"), 1280)
+    tops = page.locator("td").evaluate_all("all => all.map(e => Math.round(e.getBoundingClientRect().top))")
+    assert tops[0] == tops[1] < tops[2] == tops[3] and page.locator("thead").is_visible()
+
+
+def test_numbers_are_compared_down_a_column_on_a_phone_too(shown):
+    page = shown(data_table(("shape", "ours", "theirs"), [("4096", 1.0, 2.0), ("8192", 3.0, 4.0)], "Times"), 390)
+    assert page.locator("thead").is_visible() and page.locator(".kl-table--stack").count() == 0
+
+
+def block(text: str) -> str:
+    output = f'<div class="language-text highlight"><pre><span></span><code>{text}\n</code></pre></div>'
+    return f'<div class="kl-block kl-block--text">{output}\n<div class="kl-block__bar">bar</div></div>'
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_printed_sentence_wraps_beside_columns_that_scroll(shown, width):
+    columns = "  ".join(f"{i:>12,}" for i in range(0, 20_000, 1_000))
+    page = shown(block(f"a  b\n{SENTENCE} {SENTENCE}"), width)
+    assert overflow(page, "pre > code") <= 0
+    page = shown(block(f"{SENTENCE} {SENTENCE}\n{columns}"), width)
+    assert overflow(page, "pre > code") > 0
+    assert page.locator(".kl-says").evaluate("e => e.getBoundingClientRect().height") > 30
+    shown_text = page.locator("pre > code").inner_text()
+    assert columns in shown_text and shown_text.count("\n") <= 3
