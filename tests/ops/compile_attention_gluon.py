@@ -95,8 +95,13 @@ def loops(sass: str, products: int) -> list[list[str]]:
             body = [each for address, each in lines if int(target[1], 16) <= address <= at]
             # Where a barrier is not yet passed, a jump from the end of the program leads back: that is no loop.
             if sum("HGMMA" in each for each in body) == products and not any("EXIT" in each for each in body):
-                found.append(body)
-    return found
+                found.append((at, int(target[1], 16), body))
+    kept, free = [], 0
+    for end, begin, body in sorted(found):  # where a wait is retried, a jump from behind a loop leads into it
+        if begin >= free:
+            kept.append(body)
+            free = end
+    return kept
 
 
 if __name__ == "__main__":
