@@ -15,11 +15,9 @@ from mkdocs.exceptions import PluginError
 
 WORDS_A_MINUTE = 200  # of prose that is thought about; code is read in the exercise's time
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
-_NEEDED = re.compile(
-    r"\*\*Prerequisites?\*\*(.*?)(?=\*\*Read beside|\n\n)|^Before you start\n:(.*?)\n\n", re.DOTALL | re.MULTILINE
-)
+_NEEDED = re.compile(r"\*\*Prerequisites?\*\*(.*?)(?=\*\*Read\s+beside|\n\n)", re.DOTALL)
 _PAGE_LINK = re.compile(r"\]\(([^)#\s]+\.md)")
-_TIMED = re.compile(r"\*\*Time\*\*|^Time\n:", re.MULTILINE)
+_TIMED = re.compile(r"\*\*Time\*\*")
 _NUMBERED = re.compile(r"\d|(Lab|Workshop) [A-Z]?\d")
 _LOOKED_UP = ("reference/", "source/")
 _WORD = re.compile(r"\w[\w'’-]*")
@@ -40,7 +38,7 @@ def prerequisites(name: str, markdown: str) -> list[str] | None:
     found = _NEEDED.search(markdown)
     if found is None:
         return None
-    links = _PAGE_LINK.findall(found[1] or found[2] or "")
+    links = _PAGE_LINK.findall(found[1])
     return [posixpath.normpath(posixpath.join(posixpath.dirname(name), link)) for link in links]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
 
@@ -29,9 +29,16 @@ _MISSING = re.compile(
     r"|\buntil it is measured\b|\bno (record|result)\b[^.]*\byet\b",
     re.IGNORECASE,
 )
+_HASH = re.compile(r"([0-9a-f]{7})[0-9a-f]*")  # seven digits tell commits apart for a reader
 _FEW = 400  # characters of one or two sentences; what is longer says more than that something is missing
 _COMMANDS = ("python scripts/", "kernel-bench ", "lessons ")  # an inline value that begins so is set as code
 _DRAWN = ("<table", "<svg", "<figure")
+
+
+def record_folders(paths: Iterable[str]) -> list[str]:
+    """The folders of results/ that these files lie in; one that lies in another of them is not named again."""
+    found = sorted({path.rpartition("/")[0] for path in paths if path.startswith("results/")} - {"results"})
+    return [each for each in found if not any(each.startswith(f"{other}/") for other in found)]
 
 
 def evidence_of(block: Block, text: str) -> str:
@@ -161,12 +168,13 @@ class PageRenderer:
             words.append('<span class="kl-badge kl-badge--stale">stale</span>')
         verb = "recorded on" if outcome.status == "frozen" else "run on"
         where = f"{verb} {outcome.label}" if outcome.label else "not run"
-        folders = {path.rpartition("/")[0] for path in outcome.output.data if path.startswith("results/")} - {"results"}
+        commit = _HASH.sub(r"\1", outcome.commit)
+        folders = record_folders(outcome.output.data)
         if block.evidence == "measure" and folders and "gpu" not in block.needs:
             # The records name the commit that was measured, and figures show it; this commit read them.
-            where = f"read from {', '.join(sorted(folders))}{f' at commit {outcome.commit}' if outcome.commit else ''}"
-        elif outcome.commit:
-            where += f", commit {outcome.commit}"
+            where = f"read from {', '.join(folders)}{f' at commit {commit}' if commit else ''}"
+        elif commit:
+            where += f", commit {commit}"
         if evidence == "missing":
             where = ""
         words.append(f'<span class="kl-block__where">{escape(where)}</span>')

@@ -2,8 +2,9 @@
 
 import pytest
 
-from kernels.lessons.model import Block
-from kernels.lessons.render import evidence_of
+from kernels.lessons.model import Block, Outcome, Output, PageOutcome, PageScan, PageSource
+from kernels.lessons.render import PageRenderer, evidence_of, record_folders
+from kernels.lessons.store import RunStore
 
 MISSING = (
     "Not measured yet on this GPU: the orders. On a machine with a GPU, `python scripts/gemm_grouping.py` measures it.",
@@ -64,3 +65,13 @@ print("Not measured yet on this GPU: this.")
     assert "Code, and open in scratch" in first and "read_text" in first.split("kl-scratch")[1].split("</details>")[0]
     assert "kl-badge--missing" in second and "read from" not in second
     assert "Code, and open" not in second and "Open in scratch" in second
+
+
+def test_a_folder_of_records_in_another_is_not_named_and_a_commit_has_seven_digits(tmp_path):
+    read = ["results/h200/add.json", "results/h200/experiments/sizes.json", "results/b200/add.json", "docs/index.md"]
+    assert record_folders(read) == ["results/b200", "results/h200"]
+    block = Block("b", 1, "python", "pass", evidence="measure", html=True)
+    scan = PageScan(PageSource("a.md", tmp_path / "a.md", "`" * 3), [block])
+    outcome = Outcome(block, "frozen", Output("<table></table>", data=read), "a CPU", "0123456789ab+")
+    renderer = PageRenderer(PageOutcome(scan, {"b": outcome}), RunStore(tmp_path), tmp_path)
+    assert ">read from results/b200, results/h200 at commit 0123456+</span>" in renderer.block(1, "", "b")

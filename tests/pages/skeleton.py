@@ -185,9 +185,9 @@ SECTIONS: dict[str, tuple[tuple[str, ...], Callable[[Page], str]]] = {
 }
 """Each section with other names for it, and what must be true of it."""
 OPENING = {
-    "Time": r"^(?:\*\*Time\*\*|Time$)",
-    "Prerequisite": r"(?:\*\*Prerequisites?\*\*|^Before you start$)",
-    "Read beside this page": r"(?:\*\*Read\s+beside\s+this\s+page\*\*|^To read beside it$)",
+    "Time": r"^\*\*Time\*\*",
+    "Prerequisite": r"\*\*Prerequisites?\*\*",
+    "Read beside this page": r"\*\*Read\s+beside\s+this\s+page\*\*",
 }
 
 

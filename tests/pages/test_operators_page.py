@@ -16,16 +16,17 @@ OUTPUTS = ROOT / "lessons_src" / "outputs" / "reference" / "operators"
 
 @pytest.fixture(scope="module")
 def sections() -> dict[str, str]:
-    text = (OUTPUTS / "operators.html").read_text(encoding="utf-8")
-    parts = re.split(r'<h3 id="op-([\w]+)">', text)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    text = (ROOT / "docs/reference/operators.md").read_text(encoding="utf-8")
+    blocks = re.findall(r'^### `(\w+)` \{ #op-\1 \}\n\n```python exec="1" html="1" id="([\w-]+)"', text, re.MULTILINE)
+    return {name: (OUTPUTS / f"{block}.html").read_text(encoding="utf-8") for name, block in blocks}
 
 
-def test_every_operator_has_a_section_and_a_line(sections):
+def test_every_operator_has_a_heading_a_section_of_its_own_and_a_line(sections):
     assert list(sections) == list(registry.OPS)
     overview = (OUTPUTS / "overview.html").read_text(encoding="utf-8")
     for name in registry.OPS:
         assert f'href="#op-{name}"' in overview
+    assert len(set(sections.values())) == len(sections)
 
 
 def test_a_section_states_the_contract_and_what_is_launched(sections):

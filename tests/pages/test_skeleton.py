@@ -40,9 +40,9 @@ def within(title: str, pattern: str, instead: str) -> tuple[str, str]:
 
 BREAKS = {
     "no section of that name": (without("Predict"), "no section 'Predict', and no reason"),
-    "no time": ((r"^Time$", "Duration"), "does not say 'Time'"),
-    "no prerequisite": ((r"^Before you start$", "You"), "does not say 'Prerequisite'"),
-    "nothing to read beside": ((r"^To read beside it$", "See"), "does not say 'Read beside this page'"),
+    "no time": ((r"^\*\*Time\*\*", "Duration"), "does not say 'Time'"),
+    "no prerequisite": ((r"\*\*Prerequisite\*\*", "You"), "does not say 'Prerequisite'"),
+    "nothing to read beside": ((r"\*\*Read\s+beside\s+this\s+page\*\*", "See"), "does not say 'Read beside this page'"),
     "explains little": (within("What you will be able to explain", r"^- ", "* "), "lists 0 points"),
     "asks nothing": (within("Predict", r"\?|[Ww]rite down|[Hh]ow many", "."), "'Predict' asks for nothing"),
     "retypes code": (within("The code", r"include=", "shown="), "'The code' includes nothing"),

@@ -118,7 +118,7 @@ def test_what_a_page_builds_on_comes_before_it():
 
 def test_a_tangle_is_seen():
     first, second = "labs/1.md", "labs/2.md"
-    good = {first: "**Prerequisite** none. **Read beside", second: "Before you start\n:   [One](1.md#a).\n\n"}
+    good = {first: "**Prerequisite** none. **Read beside", second: "**Prerequisite** [One](1.md#a).\n\n"}
     assert tangled([first, second], good) == []
     circle = good | {first: "**Prerequisite** [Two](2.md). **Read beside"}
     assert f"{first} builds on {second}, which comes later" in tangled([first, second], circle)

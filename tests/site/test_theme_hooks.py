@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from types import SimpleNamespace
 
 import pytest
 from site_host import ROOT
@@ -73,6 +74,64 @@ def test_a_source_has_an_anchor_for_every_line():
     for line in range(1, 6):
         assert shown.count(f'<a id="L{line}"></a>') == 1
     assert 'name="' not in shown and "&lt;b&gt;" in shown and "href" not in shown
+
+
+def test_a_file_that_is_to_be_read_beside_a_page_is_a_source_of_it():
+    text = "**Time** 1. **Read\nbeside this page** `kernels/ops/add.py`, `gone.py` and `tl.load`.\n\n`cuda/kernels.cu`"
+    assert sources["source_paths"](text, ROOT) == {"kernels/ops/add.py"}
+    text = 'include="cuda/kernels.cu" include="kernels.ops.add:_add"'
+    assert sources["whole_files"](text, ROOT) == {"cuda/kernels.cu"}
+
+
+class Site(dict):
+    """Pages by name, as a hook is given them."""
+
+    def __init__(self, **texts: str) -> None:
+        super().__init__()
+        for name, text in texts.items():
+            self.append(SimpleNamespace(src_uri=f"lessons/{name}.md", content_string=text))
+
+    def append(self, file) -> None:
+        file.url_relative_to = lambda other: f"to {file.src_uri}"
+        self[file.src_uri] = file
+
+    def documentation_pages(self) -> list:
+        return list(self.values())
+
+    get_file_from_path = dict.get
+
+
+def excerpt(path: str, whole: bool) -> str:
+    lines = '<span class="linenos" data-linenos=" 1 "></span>one\n<span class="linenos" data-linenos="12 "></span>two'
+    return (
+        f'<figure class="kl-excerpt no-copy" data-lesson-include="{path}{"" if whole else ":name"}" '
+        f'data-source="{path}" data-lines="1-12">{lines}<figcaption>The file <code>{path}</code></figcaption></figure>'
+    )
+
+
+def test_a_file_has_one_page_which_says_where_it_is_shown(monkeypatch):
+    hook = runpy.run_path(str(ROOT / "docs/.theme/sources.py"))
+    generated = lambda config, uri, content: SimpleNamespace(src_uri=uri, content_string=content)  # noqa: E731
+    monkeypatch.setattr(hook["File"], "generated", generated)
+    config = SimpleNamespace(config_file_path=str(ROOT / "mkdocs.yml"))
+    one = "# One\n\n**Read beside this page** `kernels/ops/add.py`.\n\n"
+    site = Site(one=one + 'include="cuda/kernels.cu:add"', two='---\ntitle: Two\n---\ninclude="cuda/kernels.cu"')
+    hook["on_files"](site, config=config)
+    assert [name for name in site if name.startswith("source/")] == ["source/kernels/ops/add.py.md"]
+    assert "Shown in: [One](../../../lessons/one.md)\n" in site["source/kernels/ops/add.py.md"].content_string
+
+    def shown(name: str, content: str) -> str:
+        page = SimpleNamespace(file=site[f"lessons/{name}.md"])
+        return hook["on_page_content"](content, page=page, config=config, files=site)
+
+    piece = shown("one", excerpt("cuda/kernels.cu", whole=False))
+    assert '<a href="to lessons/two.md#L1"><code>cuda/kernels.cu</code></a>, lines 1–12' in piece
+    assert 'id="L' not in piece
+    whole = shown("two", excerpt("cuda/kernels.cu", whole=True))
+    assert '<a id="L1"></a><span' in whole and '<a id="L12"></a><span' in whole and 'href="#L1"' in whole
+    file = "<code>kernels/ops/add.py</code>"
+    beside = shown("one", f"<p><strong>Read beside this page</strong> {file}.</p>{file}")
+    assert beside.count('<a href="to source/kernels/ops/add.py.md">') == 1
 
 
 def test_a_sections_navigation_is_named_after_its_title():

@@ -25,7 +25,7 @@ from kernels.lessons.model import Fault, PageOutcome, PageSource
 from kernels.lessons.notebook import is_notebook, notebook_sources, write_notebooks
 from kernels.lessons.preview import Preview, source_of_page
 from kernels.lessons.progress import showing
-from kernels.lessons.render import PageRenderer
+from kernels.lessons.render import PageRenderer, record_folders
 from kernels.lessons.report import acceptable, counted, judged, known, ran, summary
 from kernels.lessons.scan import annotate_known, rendered_unseen
 from kernels.lessons.staging import Staging
@@ -317,8 +317,8 @@ def _kind(sources: list[PageSource]) -> str:
 def _facts(outcome) -> dict[str, object]:
     """What a page's template may say about it."""
     labels = sorted({each.label for each in outcome.outcomes.values() if each.label})
-    read = {path.rpartition("/")[0] for each in outcome.outcomes.values() for path in each.output.data}
-    labels += [f"measurements in {folder}" for folder in sorted(read) if folder.startswith("results/")]
+    read = [path for each in outcome.outcomes.values() for path in each.output.data]
+    labels += [f"measurements in {folder}" for folder in record_folders(read)]
     return {"blocks": len(outcome.outcomes), "values": len(outcome.values), "labels": labels}
 
 
