@@ -150,7 +150,7 @@ def data_table(
     lines = [f'<table class="kl-table{kind}">']
     if caption:
         lines.append(f"<caption><span>{escape(caption)}</span></caption>")
-    heads = "".join(f'<th scope="col"{c}>{_cell(h)}</th>' for h, c in zip(headers, right, strict=True))
+    heads = "".join(f'<th scope="col"{_head_class(h, i in numeric)}>{_cell(h)}</th>' for i, h in enumerate(headers))
     lines.append(f"<thead><tr>{heads}</tr></thead>")
     starts, at = {}, 0
     for name, size in groups:
@@ -170,6 +170,13 @@ def data_table(
         lines.append(f'<tr><td colspan="{len(headers)}">nothing to show</td></tr>')
     lines += ["</tbody>", "</table>"]
     return scroll(caption or "table", "\n".join(lines))
+
+
+def _head_class(head: object, numeric: bool) -> str:
+    """The classes of a heading; one of many words gets room for more than one of them on a line."""
+    many = isinstance(head, str) and len(head) > 15 and head.count(" ") > 1
+    names = " ".join(["kl-num"] * numeric + ["kl-head"] * many)
+    return f' class="{names}"' if names else ""
 
 
 class Markup(str):

@@ -269,6 +269,7 @@ class _Sheet:
         if room:
             cells = max(1, len(self.across) - (gap > 0))
             self.cell = min(self.cell, (room - self.left - gap - 2) / cells)
+        self.tight = self.cell < 10  # pixels, so that numbers are small
         self.x, right = _places(self.across, self.cell, self.left)
         self.y, bottom = _places(self.down, ROW, TOP)
         self.size = max(right, self.left + 90) + (2 if room else 8), max(bottom, TOP + 20) + 2
@@ -290,7 +291,11 @@ class _Sheet:
             shape = f"M{place(x + 1)} {place(y + 1)}h{wide}v{ROW - 2}h-{wide}z"
             name = {"masked": "masked", "several": "kl-several"}.get(run.state, colour)
             self.paths.setdefault(name, []).append(shape)
-            if run.owner >= 0 and run.state != "several" and width >= 7 * len(str(run.owner)) + 4:
+            if (
+                run.owner >= 0
+                and run.state != "several"
+                and width >= (5.8 if self.tight else 7) * len(str(run.owner)) + 4
+            ):
                 self.inside.append((x + width / 2, y + 15, run.owner))
 
     def drawn(self, hatch: str) -> list[str]:
@@ -298,10 +303,15 @@ class _Sheet:
         for name, shapes in sorted(self.paths.items()):
             fill = f'class="kl-masked" fill="url(#{hatch})"' if name == "masked" else f'class="kl-own {name}"'
             lines.append(f'<path {fill} d="{"".join(shapes)}"/>')
-        numbers = [(self.x[i] + self.cell / 2, TOP - 5, c) for i, c in enumerate(self.across) if self._numbered(i, c)]
+        most = self.size[0]
+        numbers = [
+            (min(self.x[i] + self.cell / 2, most - 3.7 * len(str(c))), TOP - 5, c)
+            for i, c in enumerate(self.across)
+            if self._numbered(i, c)
+        ]
         gaps = [(x + GAP / 2, TOP - 5, "…") for x, c in zip(self.x, self.across, strict=True) if c is None]
         for name, words in (
-            ("kl-t kl-t--m", self.inside),
+            ("kl-t kl-t--small kl-t--m" if self.tight else "kl-t kl-t--m", self.inside),
             ("kl-t kl-t--soft kl-t--m", numbers + gaps),
             ("kl-t kl-t--soft kl-t--e", self.names),
             ("kl-t kl-t--soft", self.soft),

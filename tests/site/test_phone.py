@@ -101,7 +101,7 @@ KINDS = {
     "banks": lambda: figures.bank_figure(shared(8)[0]),
     "a tile's banks": lambda: figures.bank_tile(*shared(33)),
     "divergence": lambda: figures.divergence_figure(warp(2)),
-    "grid": lambda: figures.ownership_grid(np.repeat(np.arange(20), 100).reshape(20, 100), columns="lane"),
+    "grid": lambda: figures.ownership_grid(np.repeat(np.arange(20), 300).reshape(20, 300), columns="lane"),
     "view": lambda: figures.view_figure((4, 6), (8, 1), 2, 40),
     "lines": lambda: figures.line_chart(LINES, "elements", "% of the copy limit", "x", log_x=True, log_base_x=2),
     "roofline": lambda: figures.roofline(POINTS, 4000, 60, "float32"),
@@ -111,7 +111,11 @@ SHOWN = """() => {
   const visible = e => e.checkVisibility() && e.getBoundingClientRect().width > 0
   const frame = document.querySelector(".kl-block").getBoundingClientRect()
   const words = [...document.querySelectorAll("svg text, .kl-legend li, .kl-narrow :is(td, th)")].filter(visible)
-  const inside = e => { const r = e.getBoundingClientRect(); return r.left >= frame.left + 4 && r.right <= frame.right - 4 }
+  const within = (a, b, rim) => a.left >= b.left + rim && a.right <= b.right - rim
+  const inside = e => { // the frame, and the picture, which cuts off what goes beyond it
+    const own = e.getBoundingClientRect(), svg = e.closest(".kl-fig:not(.kl-fig--lines) svg")
+    return within(own, frame, 4) && (!svg || within(own, svg.getBoundingClientRect(), -.5))
+  }
   const size = e => {
     const svg = e.closest("svg"), scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1
     return parseFloat(getComputedStyle(e).fontSize) * scale
