@@ -3,6 +3,22 @@
   "use strict"
   document.documentElement.className = "js" // the theme says so only at the end of the page
 
+  // Where a browser keeps nothing, asking for its storage is an error that ends the theme's script: no search, no switch of
+  // colours. What stands in for it lasts as long as the page, and says that it forgets.
+  for (const name of ["localStorage", "sessionStorage"])
+    try {
+      window[name].length
+    } catch {
+      const kept = new Map(), value = {
+        forgets: true,
+        getItem: key => kept.get(`${key}`) ?? null,
+        setItem: (key, words) => { kept.set(`${key}`, `${words}`) },
+        removeItem: key => { kept.delete(`${key}`) },
+        clear: () => kept.clear(),
+      }
+      try { Object.defineProperty(window, name, { configurable: true, value }) } catch {} // then nothing can be done
+    }
+
   const asked = []
   const ended = node => {
     for (let at = node; at; at = at.parentNode) if (at.nextSibling) return true

@@ -11,24 +11,40 @@
     try {
       if (value === undefined) return localStorage.getItem(key) || ""
       value ? localStorage.setItem(key, value) : localStorage.removeItem(key)
+      return !localStorage.forgets // see early.js
     } catch {
       if (value === undefined) return memory[key] || ""
       memory[key] = value
       return false
     }
-    return true
   }
 
-  // The first number in some words, as a number: "about 1,024" is 1024, "3.5 TB" is 3.5.
-  function numberOf(words) {
-    const found = /[-+−]?\d[\d,  ]*(?:\.\d+)?(?:e[-+]?\d+)?/i.exec(words)
-    return found ? Number(found[0].replace(/[,  ]/g, "").replace("−", "-")) : NaN
+  // Grouped by threes (1,024 and 1 024), with a decimal comma, or as programs write it.
+  const NUMBER = String.raw`[-+−]?(?:\d{1,3}(?:[,'’_\s]\d{3})+(?!\d|,\d)(?:\.\d+)?|\d+,\d+(?!\d|,\d)|\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?`
+  const SIGN = String.raw`\s*(\^|\*\*|[×x*·/])\s*(?=[-+−.]?\d)`
+  const MANY = { k: 1e3, thousand: 1e3, m: 1e6, million: 1e6, billion: 1e9 }
+
+  // The first number in some words, "about 1,024", and its unit where it is one of those that come in sizes; a power, a
+  // product or a quotient of two, "2^10", is a number as well. Of more than two none is made.
+  function read(words) {
+    const plain = text => Number((/^[-+−]?\d+,\d+$/.test(text) && !/^[-+−]?\d{1,3},\d{3}$/.test(text) ? text.replace(",", ".") : text)
+      .replace(/[,'’_\s]/g, "").replace("−", "-"))
+    const found = new RegExp(`(${NUMBER})(?:${SIGN}(${NUMBER}))?`, "i").exec(words)
+    if (!found) return { value: NaN }
+    const [whole, first, sign, second] = found, rest = words.slice(found.index + whole.length)
+    if (new RegExp(`^(?:${SIGN}|[⁰¹²³⁴-⁹½])`).test(rest)) return { value: NaN }
+    const [a, b] = [plain(first), second ? plain(second) : 1]
+    const value = !sign ? a : sign === "/" ? a / b : sign === "^" || sign === "**" ? a ** b : a * b
+    const many = /^\s*(k|K|M|thousand|million|billion)(?![\p{L}\d])/u.exec(rest)
+    const unit = /^\s*(ns|[uµμ]s|ms|s|[kmgt]i?b(?:\/s)?|[kmgt]?flop\/s|%)(?![\p{L}\d])/iu.exec(rest)
+    return { value: value * (many ? MANY[many[1].toLowerCase()] : 1), unit: unit && unit[1].toLowerCase().replace(/^[uμ]/, "µ") }
   }
+  const numberOf = words => read(words).value
 
   // A prediction beside what is true, in words.
   function compared(mine, truth) {
-    const [a, b] = [numberOf(mine), numberOf(truth)]
-    if (Number.isNaN(a) || Number.isNaN(b)) return ""
+    const [one, other] = [read(mine), read(truth)], [a, b] = [one.value, other.value]
+    if (Number.isNaN(a) || Number.isNaN(b) || one.unit && other.unit && one.unit !== other.unit) return ""
     if (a === b) return "Exactly."
     if (a === 0 || b === 0 || a < 0 !== b < 0) return `Off by ${(a - b).toLocaleString("en", { maximumSignificantDigits: 3 })}.`
     const times = Math.max(a / b, b / a)
@@ -49,7 +65,7 @@
       note.textContent = !box.value.trim() ? "" : stays ? "Kept in this browser." : "This browser keeps nothing, so it lasts until you leave the page."
     })
     window.addEventListener("storage", event => { // written in another tab
-      if (event.key !== key || box === document.activeElement) return
+      if (event.key !== key || box === document.activeElement && document.hasFocus()) return
       box.value = event.newValue || ""
       box.dispatchEvent(new CustomEvent("kl-written"))
     })

@@ -64,7 +64,7 @@
       throw new Error(`${file.name} has the schema version ${shown(value.schema_version)}, and this page reads ${version}. Read the page of the version that wrote the file.`)
     const found = misfit(value, schema, schema)
     if (found) throw new Error(`${file.name} is no results file of kernel-bench: ${found}.`)
-    return value
+    return { ...value, cases: value.cases ?? [], limits: value.limits ?? [] } // as kernel-bench reads a file without them
   }
 
   // ---- what is drawn ----
@@ -73,14 +73,14 @@
 
   function compared(documents, ours) {
     const known = new Map(ours.map(one => [key(one), one])), best = new Map()
-    let others = 0
+    let others = 0, otherwise = 0
     for (const each of documents)
       for (const record of each.cases) {
-        if (!like(record) || record.status !== "ok" || !(record.median_us > 0)) continue
-        if (!known.has(key(record))) others++
+        if (!like(record) || record.status !== "ok" || !(record.median_us > 0)) otherwise++
+        else if (!known.has(key(record))) others++
         else if (!(best.get(key(record))?.median_us <= record.median_us)) best.set(key(record), record)
       }
-    return { others, rows: [...best].map(([name, record]) => ({ record, our: known.get(name) })) }
+    return { others, otherwise, rows: [...best].map(([name, record]) => ({ record, our: known.get(name) })) }
   }
 
   function table(rows, theirs, gpu) {
@@ -168,9 +168,15 @@
   }
 
   function show(place, documents, data) {
-    const theirs = [...new Set(documents.map(each => each.provenance.gpu))].join(", "), { rows, others } = compared(documents, data.ours)
-    const left = others ? ` ${others} of your cases have no counterpart here.` : ""
-    if (!rows.length) return place.replaceChildren(element("p", { textContent: `Your file fits, but none of its cases has the operator, shape and dtype of one of ours.${left}` }))
+    const gpus = [...new Set(documents.map(each => each.provenance.gpu))], theirs = gpus[0]
+    if (gpus.length > 1) throw new Error(`they are of ${gpus.length} GPUs, ${gpus.join(" and ")}; drop those of one`)
+    const { rows, others, otherwise } = compared(documents, data.ours)
+    const left = others ? ` ${others} of your cases ${others === 1 ? "has" : "have"} no counterpart here.` : ""
+    if (!rows.length) {
+      const why = otherwise ? ` ${others ? otherwise : "All"} are of other implementations, were measured warm or without a graph, or failed.` : ""
+      const none = others || !otherwise ? "none of its cases has the operator, shape and dtype of one of ours" : "none of its cases was measured as ours were"
+      return place.replaceChildren(element("p", { textContent: `Your file fits, but ${none}.${left}${why}` }))
+    }
     const mean = Math.exp(rows.reduce((a, { record, our }) => a + Math.log(record.median_us / our.us), 0) / rows.length)
     const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} they take ${short(mean) === "1" ? "" : `${short(mean)} times `}as long as on ${data.gpu} (geometric mean).${left}`
     const rates = documents.flatMap(each => each.limits.filter(limit => limit.name === "copy" && limit.gb_per_s).map(limit => limit.gb_per_s))
@@ -217,6 +223,7 @@
     }
     const drop = element("div", { className: "kl-yours__drop" }, element("label", { htmlFor: "kl-yours", textContent: "Results of your GPU: choose the files, or drop them here" }), input)
     input.addEventListener("change", () => input.files.length && take(input.files))
+    input.addEventListener("click", () => { input.value = "" }) // else a file that was measured anew, chosen again, is no change
     // Anywhere on the page: a file that misses the field would take the page's place in the browser.
     for (const name of ["dragover", "dragleave", "drop"])
       document.addEventListener(name, event => {

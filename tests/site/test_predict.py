@@ -106,6 +106,39 @@ def test_a_browser_that_keeps_nothing_is_no_hindrance(opened):
     assert "it is 2. Exactly." in page.locator(".kl-predict__shown").inner_text()
 
 
+def test_storage_that_is_forbidden_has_a_stand_in(opened):
+    """The theme asks for storage without care; where that is an error, neither search nor its switches would work."""
+    page = opened()
+    source = PAGE.replace("{script}", script_of("predict"))
+    page.evaluate(
+        """source => {
+      const frame = document.createElement("iframe")
+      frame.sandbox = "allow-scripts" // of no origin, as far as storage goes like a browser that keeps no cookies
+      addEventListener("message", event => { window.told = event.data })
+      frame.srcdoc = source + `<script>
+        let told = []
+        try {
+          for (const each of [localStorage, sessionStorage]) {
+            each.setItem("a", 1)
+            told.push(each.getItem("a"), each.getItem("b"), each.removeItem("a"), each.getItem("a"))
+          }
+          const box = document.querySelector("textarea")
+          box.value = "2"
+          box.dispatchEvent(new Event("input"))
+          told.push(document.querySelector(".kl-predict__note").textContent)
+        } catch (error) { told = [String(error)] }
+        parent.postMessage(told, "*")
+      <\\/script>`
+      document.body.append(frame)
+    }""",
+        source,
+    )
+    page.wait_for_function("window.told", timeout=10_000)
+    told = page.evaluate("window.told")
+    assert told[:-1] == ["1", None, None, None] * 2
+    assert "lasts until you leave the page" in told[-1]
+
+
 def test_where_nothing_can_be_kept_the_page_says_so(opened):
     page = opened("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }")
     page.locator("textarea").first.fill("2")
@@ -141,6 +174,24 @@ def test_pages_of_the_bundle_do_not_share_their_predictions(opened, tmp_path):
         ("0", "7", "Off by -7."),
         ("many", "7", ""),
         ("−3", "3", "Off by -6."),
+        (".5", "0.5", "Exactly."),
+        ("2^10", "1024", "Exactly."),
+        ("2**10", "1,024", "Exactly."),
+        ("10^6", "1,000,000", "Exactly."),
+        ("1/2", "0.5", "Exactly."),
+        ("32 × 32 threads", "1,024", "Exactly."),
+        ("1,5", "1.5", "Exactly."),
+        ("1.5k", "1500", "Exactly."),
+        ("1'000", "1 000", "Exactly."),
+        ("4 8 16", "4", "Exactly."),
+        ("2, 512, 257", "2", "Exactly."),
+        ("8 × 4 × 2", "64", ""),
+        ("2¹⁰", "1024", ""),
+        ("0.26 ms", "260 µs", ""),
+        ("3 KB", "3", "Exactly."),
+        ("260 us", "260 µs", "Exactly."),
+        ("50%", "50", "Exactly."),
+        ("3 to 4 times", "3", "Exactly."),
     ],
 )
 def test_comparison_in_words(opened, mine, truth, said):

@@ -191,7 +191,51 @@ def test_times_that_cannot_be_are_left_out(page):
     for record in document["cases"]:
         record["median_us"] = -1.0
     give(page, ("mine.json", document))
-    assert "none of its cases has" in page.locator(".kl-yours__shown").inner_text()
+    assert "none of its cases was measured as ours were" in page.locator(".kl-yours__shown").inner_text()
+
+
+@pytest.mark.parametrize(
+    "other", [{"timing": "events"}, {"cache": "warm"}, {"implementation": "torch", "ours": False}, {"status": "wrong"}]
+)
+def test_what_was_measured_otherwise_is_not_said_to_be_of_another_shape(page, other):
+    document = slower(1)
+    for record in document["cases"]:
+        record |= other
+    give(page, ("mine.json", document))
+    said = page.locator(".kl-yours__shown").inner_text()
+    assert "none of its cases was measured as ours were" in said and "of one of ours" not in said
+    document["cases"] = [r | {"shape": [7]} for r in slower(1)["cases"] if r["implementation"] == "triton"][:1]
+    give(page, ("mine.json", document))
+    page.wait_for_function("document.querySelector('.kl-yours__shown').textContent.includes('of one of ours')")
+    assert "1 of your cases has no counterpart here." in page.locator(".kl-yours__shown").inner_text()
+
+
+@pytest.mark.parametrize("missing", ["cases", "limits"])
+def test_a_file_without_what_may_be_left_out_does_not_hide_another(page, missing):
+    document = slower(2)
+    del document[missing]
+    give(page, ("short.json", document), ("mine.json", slower(2)))
+    assert page.locator(".kl-yours__note").inner_text() == ""
+    assert "take 2 times as long" in page.locator(".kl-yours__shown").inner_text()
+
+
+def test_files_of_two_gpus_are_not_mixed(page):
+    give(page, ("ours.json", changed(("provenance", "gpu"), "NVIDIA H200")), ("mine.json", slower(2)))
+    page.wait_for_function("document.querySelector('.kl-yours__note').textContent")
+    said = page.locator(".kl-yours__note").inner_text()
+    assert (
+        said == "These files cannot be drawn: they are of 2 GPUs, NVIDIA H200 and NVIDIA RTX 9999; drop those of one."
+    )
+    assert page.locator(".kl-yours__shown").inner_text() == ""
+
+
+def test_the_same_file_can_be_chosen_again(page):
+    """A browser tells of no change where the same file is chosen, which was measured anew in the meantime."""
+    give(page, ("mine.json", slower(2)))
+    with page.expect_file_chooser():
+        page.locator("input[type=file]").click()
+    assert page.locator("input[type=file]").evaluate("input => input.files.length") == 0
+    assert "take 2 times as long" in page.locator(".kl-yours__shown").inner_text()
 
 
 DROP = """text => {
