@@ -57,6 +57,7 @@ def on_env(env, *, config, files):
             address = posixpath.dirname(address) + "/"
         path = Path(config.site_dir) / place
         path.parent.mkdir(parents=True, exist_ok=True)
-        canonical = (config.site_url or "") + target.url if config.site_url else ""
+        # What mike adds to the address, latest, has no slash at its end.
+        canonical = f"{config.site_url.rstrip('/')}/{target.url}" if config.site_url else ""
         path.write_text(forwarding_page(address + (f"#{anchor}" if anchor else ""), canonical), encoding="utf-8")
     return env

@@ -23,6 +23,12 @@ _REGION = re.compile(
 )
 
 
+# Modules and names that the files of a start use, which a function of that name would hide; and devices of Windows,
+# which no file may be named after.
+_TAKEN = {"torch", "triton", "tl", "pytest", "numpy", "kernels", "tests", "conftest"}
+_DEVICES = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+
+
 @dataclass
 class Start:
     """Files to write, by path from the project's folder, and the page among them, by its path below docs/."""
@@ -94,6 +100,11 @@ def _restore(path: Path, data: bytes | None, folders: list[Path]) -> None:
 def _fill(root: Path, start: Start, kind: str, name: str, number: int) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise ValueError(f"{name!r} is no name; write a word of Python in small letters, as in row_sums")
+    if name in _TAKEN or _DEVICES.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is no name: {'no file of Windows' if _DEVICES.fullmatch(name) else 'nothing else here'} may be "
+            "called that; choose another, as row_sums"
+        )
     answer = _text(f"{kind}/answer", start, name, number)
     start.files |= {
         f"docs/{start.page}": _text(f"{kind}/page", start, name, number),
@@ -102,9 +113,10 @@ def _fill(root: Path, start: Start, kind: str, name: str, number: int) -> None:
         f"lessons_src/checks/{start.exercise}.py": _text(f"{kind}/checks", start, name, number),
         f"lessons_src/checks/{start.exercise}.toml": _text(f"{kind}/answers", start, name, number),
     }
+    dashed = name.replace("_", "-")
     places = [*start.files, *([f"kernels/ops/{name}.py"] if kind == "operator" else [])]
     there = [path for path in places if (root / path).exists()]
-    there += [path.relative_to(root).as_posix() for path in (root / "docs" / start.page).parent.glob(f"*-{name}.md")]
+    there += [path.relative_to(root).as_posix() for path in (root / "docs" / start.page).parent.glob(f"*-{dashed}.md")]
     if there:
         raise ValueError(f"{there[0]} is there already; choose another name, or remove it")
 

@@ -106,6 +106,21 @@ def test_what_is_no_name_is_refused(small, make, name):
     assert files_of(small) == before
 
 
+@pytest.mark.parametrize("make", [new_lesson, new_operator])
+@pytest.mark.parametrize("name", ["torch", "triton", "tl", "con", "nul", "com1"])
+def test_a_name_that_hides_a_module_or_is_a_device_is_refused(small, make, name):
+    before = files_of(small)
+    with pytest.raises(ValueError, match=f"'{name}' is no name: "):
+        make(small, name)
+    assert files_of(small) == before
+
+
+def test_a_page_whose_name_has_a_hyphen_is_not_made_twice(small):
+    (small / "docs/labs/1-vector-add.md").touch()
+    with pytest.raises(ValueError, match=r"docs/labs/1-vector-add\.md is there already"):
+        new_operator(small, "vector_add")
+
+
 @pytest.mark.parametrize(
     ("make", "path"),
     [

@@ -89,7 +89,7 @@ def test_a_bundle_has_the_same_bytes_twice(tmp_path):
     assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
 
 
-def forwarded(tmp_path, table: dict[str, str], directory_urls: bool = True):
+def forwarded(tmp_path, table: dict[str, str], directory_urls: bool = True, site_url: str = "https://here.example/"):
     """What `on_env` writes for pages that moved, in a site that has the page labs/new.md."""
     there = "labs/new/index.html" if directory_urls else "labs/new.html"
     page = SimpleNamespace(dest_uri=there, url="labs/new/")
@@ -98,7 +98,7 @@ def forwarded(tmp_path, table: dict[str, str], directory_urls: bool = True):
         extra={"moved": table},
         use_directory_urls=directory_urls,
         site_dir=str(tmp_path),
-        site_url="https://here.example/",
+        site_url=site_url,
     )
     moved["on_env"](None, config=config, files=files)
 
@@ -119,6 +119,11 @@ def test_a_moved_page_says_where_without_scripts(tmp_path):
     forwarded(tmp_path, {"old.md": "labs/new.md#place"})
     page = Document((tmp_path / "old/index.html").read_text())
     assert page.links == ["../labs/new/#place"] and page.canonical == "https://here.example/labs/new/"
+
+
+def test_a_moved_page_of_a_version_names_its_address(tmp_path):
+    forwarded(tmp_path, {"old.md": "labs/new.md"}, site_url="https://here.example/latest")  # as mike gives it
+    assert Document((tmp_path / "old/index.html").read_text()).canonical == "https://here.example/latest/labs/new/"
 
 
 @pytest.mark.parametrize("table", [{"a.md": "gone.md"}, {"labs/new.md": "labs/new.md"}])
