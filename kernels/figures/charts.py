@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kernels.figures.html import PHONE, data_table, escape, figure, fitting, number, owner_class, place, scroll, svg
@@ -120,6 +121,9 @@ def bar_chart(
     return scroll(caption or f"{heading}, {unit}", "\n".join(lines))
 
 
+_IMPLEMENTATIONS = {"ours": 0, "triton": 0, "torch": 1, "pytorch": 1, "torch.compile": 2, "cuda": 3, "eager": 4}
+
+
 def _ticks(axis: Axis) -> list[str]:
     """The words of an axis's ticks: where one is below 1e-4, all below 1 have an exponent."""
     small = any(0 < abs(tick) < 1e-4 for tick in axis.ticks)
@@ -150,7 +154,8 @@ def line_chart(
     table that opens.
 
     `series` maps a name to (x, y) points; a y of None leaves a gap. `log_base_x` is 2 for sizes that double.
-    Lines differ in mark and dash as well as in colour. ValueError for values an axis cannot show.
+    Lines differ in mark and dash as well as in colour; ours, PyTorch's, a compiled one and so on look alike in every
+    plot (`numbered`). ValueError for values an axis cannot show.
     """
     lines = {name: sorted((x, y) for x, y in points if y is not None) for name, points in series.items()}
     if not any(lines.values()):
@@ -174,9 +179,24 @@ def line_chart(
         )
         for room in (Room(), NEAR)
     )
-    key = legend([(name, _style(i), i) for i, name in enumerate(lines) if lines[name]])
+    key = legend([(name, _style(i), i) for name, i in numbered(lines).items() if lines[name]])
     shown = fitting(title, wide, Room().width, f"{phone}\n{key}")
     return figure(shown, caption, "lines", _numbers(series, x_label, y_label))
+
+
+def numbered(names: Iterable[str]) -> dict[str, int]:
+    """A number for each name of a plot, which chooses its colour, mark and dashes.
+
+    An implementation has the same one in every plot: ours in Triton, PyTorch's call, `torch.compile`, ours in CUDA,
+    eager mode. Beside these, other names begin after them; among themselves they are counted from 0.
+    """
+    names = list(names)
+    known = [_IMPLEMENTATIONS.get(name.partition(",")[0].casefold()) for name in names]
+    free = itertools.count(0 if known.count(None) == len(known) else 1 + max(_IMPLEMENTATIONS.values()))
+    numbers: dict[str, int] = {}
+    for name, own in zip(names, known, strict=True):
+        numbers[name] = next(free) if own is None or own in numbers.values() else own
+    return numbers
 
 
 def _style(i: int) -> str:
@@ -187,9 +207,11 @@ def _style(i: int) -> str:
 def _lines_drawn(lines: Mapping[str, list], x_axis: Axis, y_axis: Axis, words: Sequence[str], room: Room) -> list[str]:
     body = frame(x_axis, y_axis, words, room)
     ends = {}
-    for i, (name, points) in enumerate(lines.items()):
+    numbers = numbered(lines)
+    for name, points in lines.items():
         if not points:
             continue
+        i = numbers[name]
         where = [(room.x(x_axis, x), room.y(y_axis, y)) for x, y in points]
         path = "M" + "L".join(f"{place(x)} {place(y)}" for x, y in where)
         marks = "".join(mark_path(i % SHAPES, x, y) for x, y in where)
