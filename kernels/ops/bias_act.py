@@ -6,7 +6,7 @@ Shapes    x (..., N), N from 0 up, at least one dimension; bias (N,): one number
 Dtypes    float32, float16, bfloat16; bias and out have the dtype of x.
 Strides   any row stride and any column stride of x, and any stride of bias, in elements, are read in place. Leading
           dimensions that do not merge into rows one stride apart are copied first. out is contiguous, and never x.
-Limits    offsets are 64 bits wide.
+Limits    offsets are 64 bits wide; at most 2**31 - 2**20 columns, and as many rows.
 Precision sum, activation and product in float32, then one rounding to the dtype.
 Special   "relu" keeps NaN; "gelu" is the tanh approximation, and NaN for -inf as PyTorch has it. An input with no
           element gives an empty output and launches nothing.
@@ -120,10 +120,11 @@ def bias_act(x: torch.Tensor, bias: torch.Tensor, activation: str = "relu", scal
     """
     if torch.compiler.is_compiling():
         return _registered(x, bias, activation, float(scale))
+    scale = checks.number("scale", scale)
     if direct(x, bias):
         return _forward(x, bias, activation, scale)
     _require(x, bias, activation)
-    return _registered(x, bias, activation, float(scale))
+    return _registered(x, bias, activation, scale)
 
 
 def launch_bias_act(
@@ -139,19 +140,25 @@ def launch_bias_act(
 ) -> torch.Tensor:
     """Write act(x + bias) * scale to `out` and return it, in tiles of block_m rows and block_n columns.
 
-    x: (M, N), any strides. out: (M, N), contiguous; it must not overlap x. block_m, block_n and num_warps are powers of
-    two; those left out are chosen. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
+    x: (M, N), any strides. out: (M, N), contiguous; it must not overlap x or bias. block_m, block_n and num_warps are
+    powers of two; those left out are chosen. Raises TypeError, ValueError or RuntimeError with a sentence before any
+    launch.
     """
+    for name, tensor in (("x", x), ("bias", bias)):
+        checks.require_tensor(name, tensor)
     _require(x, bias, activation)
+    scale = checks.number("scale", scale)
     if x.dim() != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}; expected two dimensions, (rows, columns).")
     checks.require_tensor("out", out)
     checks.require_same("out", out, "x", x)
     checks.require_contiguous("out", out)
     checks.require_apart("out", out, "x", x)
+    checks.require_apart("out", out, "bias", bias)
     for name, value, most in (("block_m", block_m, 1024), ("block_n", block_n, 8192), ("num_warps", num_warps, 32)):
         if value is not None:
             checks.require_power_of_two(name, value, most)
+    checks.require_tile(block_m, block_n)
     if x.numel():
         _launch(x, bias, out, activation, scale, block_m, block_n, num_warps)
     return out

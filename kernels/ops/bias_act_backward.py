@@ -6,11 +6,11 @@ Shapes    x, dout and dx (..., N), at least one dimension; bias and dbias (N,).
 Dtypes    float32, float16, bfloat16, all of one.
 Strides   any of x, bias and dout, in elements, read in place: gradients often arrive with zero strides, or as part of a
           wider tensor. dx and dbias are contiguous.
-Limits    offsets are 64 bits wide.
+Limits    offsets are 64 bits wide; at most 2**31 - 2**20 columns, and as many rows.
 Precision float32, then one rounding; dbias sums what was not yet rounded, in float32: a fixed number of programs leave
           a row each, and the rows are added up in order. No atomic adds numbers: the same bits in every run.
-Special   the slope of "relu" at 0 is 0; NaN stays NaN. An input with no element gives zeros for dbias, and launches
-          nothing.
+Special   the slope of "relu" at 0 is 0, and where x + bias is NaN dx is dout * scale, as PyTorch has it; with "gelu" dx
+          is NaN there. An input with no element gives zeros for dbias, and launches nothing.
 Gradient  none: a second derivative is refused with a sentence.
 """
 
@@ -27,6 +27,7 @@ from kernels.ops.partials import multiprocessors, partials, sum_partials
 ACTIVATIONS = ("relu", "gelu")
 TILE = 4096  # elements of one step
 MAX_COLUMNS = 128  # of one program, which walks down many rows
+MAX_PROGRAMS = 65535  # of a launch, in its second dimension
 STEPS = 4  # a program takes at least so many, or the partial sums outweigh what they are sums of
 
 
@@ -39,7 +40,7 @@ def reference(x, bias, dout, activation="relu", scale=1.0) -> tuple[torch.Tensor
         tanh = torch.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3))
         slope = 0.5 * (1 + tanh)
         slope = slope + 0.5 * value * (1 - tanh**2) * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * value**2)
-    dx = torch.where(value.isnan(), value, upstream * slope)
+    dx = upstream.where(value.isnan(), upstream * slope) if activation == "relu" else upstream * slope
     return dx, dx.reshape(x.shape[:-1].numel(), x.shape[-1]).sum(dim=0)
 
 
@@ -127,11 +128,14 @@ def launch_bias_act_backward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Write the gradients to `dx` and `dbias` and return them, in tiles of block_m rows and block_n columns.
 
-    x, dout: (M, N), any strides; bias, dbias: (N,). dx: (M, N), contiguous; it may overlap no other. block_m, block_n
-    and num_warps are powers of two, programs is at least 1; those left out are chosen. Raises TypeError, ValueError or
-    RuntimeError with a sentence before any launch.
+    x, dout: (M, N), any strides; bias, dbias: (N,). dx: (M, N), contiguous; neither dx nor dbias may overlap another.
+    block_m, block_n and num_warps are powers of two, programs is from 1 to 65535; those left out are chosen. Raises
+    TypeError, ValueError or RuntimeError with a sentence before any launch.
     """
+    for name, tensor in (("x", x), ("bias", bias), ("dout", dout)):
+        checks.require_tensor(name, tensor)
     _require(x, bias, dout, activation)
+    scale = checks.number("scale", scale)
     if x.dim() != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}; expected two dimensions, (rows, columns).")
     for name, out, like_name, like in (("dx", dx, "x", x), ("dbias", dbias, "bias", bias)):
@@ -140,11 +144,14 @@ def launch_bias_act_backward(
         checks.require_contiguous(name, out)
     for name, tensor in (("x", x), ("dout", dout), ("bias", bias)):
         checks.require_apart("dx", dx, name, tensor)
+        checks.require_apart("dbias", dbias, name, tensor)
+    checks.require_apart("dbias", dbias, "dx", dx)
     for name, value, most in (("block_m", block_m, 1024), ("block_n", block_n, 8192), ("num_warps", num_warps, 32)):
         if value is not None:
             checks.require_power_of_two(name, value, most)
-    if programs is not None and programs < 1:
-        raise ValueError(f"programs is {programs}; expected at least 1.")
+    checks.require_tile(block_m, block_n)
+    if programs is not None:
+        checks.require_count("programs", programs, MAX_PROGRAMS)
     if x.numel() == 0:
         return dx, dbias.zero_()
     _launch(x, bias, dout, dx, dbias, activation, scale, programs, block_m, block_n, num_warps)
@@ -160,6 +167,7 @@ def require_bias(x: torch.Tensor, bias: torch.Tensor, activation: str) -> None:
     if bias.shape != x.shape[-1:]:
         raise ValueError(f"bias has shape {tuple(bias.shape)}; expected one number a column of x, ({x.shape[-1]},).")
     checks.require_alike("bias", bias, "x", x)
+    checks.require_extents("x", x)
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}; expected {' or '.join(map(repr, ACTIVATIONS))}.")
 
@@ -200,10 +208,11 @@ def bias_act_backward(
     """
     if torch.compiler.is_compiling():
         return _registered(x, bias, dout, activation, float(scale))
+    scale = checks.number("scale", scale)
     if direct(x, bias, dout):
         return _gradients(x, bias, dout, activation, scale)
     _require(x, bias, dout, activation)
-    return _registered(x, bias, dout, activation, float(scale))
+    return _registered(x, bias, dout, activation, scale)
 
 
 def forward_inputs(

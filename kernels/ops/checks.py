@@ -4,13 +4,18 @@ Each function raises before anything is launched: TypeError for a wrong kind or 
 device or launch parameter, RuntimeError where the machine cannot run the kernel. None of them copies a tensor.
 """
 
+import math
+
 import torch
 import triton
+from torch.autograd import forward_ad
 from triton.runtime.jit import JITFunction
 
 from kernels.ops.interpreter import behave_like_a_gpu
 from kernels.ops.op import DTYPES
 
+MAX_EXTENT = 2**31 - 2**20  # rows, or columns: the number of tiles is counted in 32 bits, a tile's size beyond the last
+MAX_TILE = 2**20  # elements of a tile, Triton's limit
 if triton.knobs.runtime.interpret:
     behave_like_a_gpu()
 
@@ -34,6 +39,12 @@ def require_tensor(name: str, value: object, dtypes: tuple[str, ...] = DTYPES, *
         raise TypeError(f"{name} has layout {layout}; expected a strided tensor, such as {name}.to_dense().")
     if value.is_neg():
         raise ValueError(f"{name} is a view that negates on reading; expected stored values: {name}.resolve_neg().")
+    watched = forward_ad._current_level >= 0 and value.is_floating_point()
+    if watched and forward_ad.unpack_dual(value).tangent is not None:
+        raise ValueError(
+            f"{name} carries a forward-mode tangent, which no operator here passes on; "
+            f"expected {name} without one, and a gradient by torch.autograd.grad."
+        )
     if not differentiable and value.requires_grad and torch.is_grad_enabled():
         raise ValueError(
             f"{name} requires a gradient, which this call does not record; "
@@ -81,7 +92,7 @@ def require_apart(name: str, out: torch.Tensor, other_name: str, other: torch.Te
 
     Rows that lie side by side in one buffer, each in columns of its own, are apart.
     """
-    if out.numel() == 0 or other.numel() == 0 or out.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+    if out.numel() == 0 or other.numel() == 0:
         return
     if or_same and out.data_ptr() == other.data_ptr() and out.stride() == other.stride() and out.shape == other.shape:
         return
@@ -89,6 +100,9 @@ def require_apart(name: str, out: torch.Tensor, other_name: str, other: torch.Te
     if last <= start or end <= first or _side_by_side(out, other):
         return
     allowed = f" or {other_name} itself" if or_same else ""
+    # Two storages may lie on one memory, as those that NumPy or DLPack lent.
+    buffer = min(out.untyped_storage().data_ptr(), other.untyped_storage().data_ptr())
+    first, last, start, end = (address - buffer for address in (first, last, start, end))
     raise ValueError(
         f"{name} overlaps {other_name} in memory (bytes {first} to {last} and {start} to {end} of one buffer); "
         f"expected memory of its own{allowed}."
@@ -106,9 +120,9 @@ def require_own_rows(name: str, out: torch.Tensor) -> None:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """First byte, and the byte after the last, from the beginning of the tensor's buffer."""
+    """The address of the first byte, and of the byte after the last."""
     reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    first = tensor.storage_offset() * tensor.element_size()
+    first = tensor.data_ptr()
     return first, first + (reach + 1) * tensor.element_size()
 
 
@@ -118,8 +132,11 @@ def _side_by_side(one: torch.Tensor, other: torch.Tensor) -> bool:
         return False
     if one.stride(1) != 1 or other.stride(1) != 1:
         return False
-    width = one.stride(0)
-    apart = (other.storage_offset() - one.storage_offset()) % width
+    width, size = one.stride(0), one.element_size()
+    away = other.data_ptr() - one.data_ptr()
+    if other.element_size() != size or away % size:
+        return False
+    apart = away // size % width
     return one.shape[1] <= apart and apart + other.shape[1] <= width
 
 
@@ -127,6 +144,32 @@ def require_power_of_two(name: str, value: object, largest: int) -> None:
     """`value` must be an int, a power of two, from 1 to `largest`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1 or value > largest or value & (value - 1):
         raise ValueError(f"{name} is {value!r}; expected a power of two from 1 to {largest}.")
+
+
+def require_count(name: str, value: object, largest: int = 2**31 - 1) -> None:
+    """`value` must be an int from 1 to `largest`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
+        raise ValueError(f"{name} is {value!r}; expected a whole number, at least 1 and at most {largest}.")
+
+
+def require_tile(rows: int | None, columns: int | None) -> None:
+    """A tile of so many rows and columns, where both are given, must be one that Triton takes."""
+    if rows and columns and rows * columns > MAX_TILE:
+        raise ValueError(f"block_m is {rows} for {columns} columns; expected at most {MAX_TILE} elements in a tile.")
+
+
+def require_extents(name: str, value: torch.Tensor) -> None:
+    """Neither the columns of `value` nor all of its rows together may be more than MAX_EXTENT."""
+    for extent, what in ((math.prod(value.shape[:-1]), "rows"), (value.shape[-1], "columns")):
+        if extent > MAX_EXTENT:
+            raise ValueError(f"{name} has {extent} {what}; expected at most {MAX_EXTENT}.")
+
+
+def number(name: str, value: object) -> float:
+    """`value`, which must be an int or a float, as a float: a kernel is compiled for one kind of argument."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is {value!r}; expected a number.")
+    return float(value)
 
 
 def _either(names: tuple[str, ...]) -> str:

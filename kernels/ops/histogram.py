@@ -205,6 +205,7 @@ def _require(x: torch.Tensor, bins: int) -> None:
 
 
 def _forward(x: torch.Tensor, bins: int) -> torch.Tensor:
+    bins = int(bins) if isinstance(bins, torch.SymInt) else bins  # torch.compile: one graph for each number of bins
     _require(x, bins)
     out = torch.zeros((bins,), dtype=torch.int64, device=x.device)
     if x.numel():
@@ -265,8 +266,8 @@ def launch_histogram(
         checks.require_power_of_two("block", block, 8192)
     if num_warps is not None:
         checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
-    if programs is not None and programs < 1:
-        raise ValueError(f"programs is {programs}; expected at least 1.")
+    if programs is not None:
+        checks.require_count("programs", programs)
     plan = plan_histogram(x.shape[0], out.shape[0], 1, path, block, programs, num_warps, _has_shared(x))
     if plan.path == "shared" and plan.block < 32 * plan.num_warps:  # two lanes would hold a number, and both count it
         raise ValueError(f"block is {plan.block} for {plan.num_warps} warps; expected at least {32 * plan.num_warps}.")

@@ -279,7 +279,11 @@ def launch_rmsnorm(
     32. A single block is at least N columns wide; joint parts are at most as many as multiprocessors, and run on a GPU
     only. Raises TypeError, ValueError or RuntimeError with a sentence before any launch.
     """
+    for name, tensor in (("x", x), ("residual", residual), ("weight", weight)):
+        if tensor is not None:
+            checks.require_tensor(name, tensor)
     _require(x, residual, weight)
+    eps = checks.number("eps", eps)
     if x.dim() != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}; expected two dimensions, (rows, columns).")
     checks.require_tensor("out", out)
@@ -320,7 +324,9 @@ def _forward(x, residual, weight, eps, total=None, root=None) -> torch.Tensor:
         N = x.shape[-1]
         _launch(rows_of(x, N), rows_of(residual, N), weight, out.view(-1, N), eps, rows_of(total, N), root)
     elif root is not None:
-        root.fill_(eps**-0.5)  # rows without a column: their mean is taken for 0
+        root.fill_(
+            eps**-0.5 if eps > 0 else math.inf if eps == 0 else math.nan
+        )  # rows without a column: their mean is taken for 0
     return out
 
 
@@ -370,10 +376,11 @@ def rmsnorm(
     """
     if torch.compiler.is_compiling():
         return _rmsnorm(x, residual, weight, eps)[0]
+    eps = checks.number("eps", eps)
     if direct(x, residual, weight):
         return _forward(x, residual, weight, eps)
     _require(x, residual, weight)
-    return _rmsnorm(x, residual, weight, float(eps))[0]
+    return _rmsnorm(x, residual, weight, eps)[0]
 
 
 def add_rmsnorm(
@@ -385,11 +392,12 @@ def add_rmsnorm(
     """
     if torch.compiler.is_compiling():
         return _rmsnorm(x, residual, weight, eps)[:2]
+    eps = checks.number("eps", eps)
     if direct(x, residual, weight):
         total = _empty(x)
         return _forward(x, residual, weight, eps, total), total
     _require(x, residual, weight)
-    return _rmsnorm(x, residual, weight, float(eps))[:2]
+    return _rmsnorm(x, residual, weight, eps)[:2]
 
 
 def _eager(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

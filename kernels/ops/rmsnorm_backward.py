@@ -224,19 +224,28 @@ def launch_rmsnorm_backward(
     num_warps are powers of two, at most 64, 32768 and 32; teams is at least 1. Raises TypeError, ValueError or
     RuntimeError with a sentence before any launch.
     """
+    for name, tensor in (("x", x), ("residual", residual), ("weight", weight), ("root", root), ("dout", dout)):
+        if tensor is not None:
+            checks.require_tensor(name, tensor, ("float32",) if name == "root" else op.DTYPES)
     _require(x, residual, weight, root, dout, None)
     if x.dim() != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}; expected two dimensions, (rows, columns).")
     checks.require_tensor("dx", dx)
     checks.require_same("dx", dx, "x", x)
     checks.require_contiguous("dx", dx)
-    for name, tensor in (("x", x), ("residual", residual), ("dout", dout), ("weight", weight)):
+    others = (("x", x), ("residual", residual), ("dout", dout), ("weight", weight), ("root", root))
+    for name, tensor in others:
         if tensor is not None:
             checks.require_apart("dx", dx, name, tensor)
     if dweight is not None:
+        if weight is None:
+            raise ValueError("dweight is a tensor where weight is None; expected None.")
         checks.require_tensor("dweight", dweight)
         checks.require_same("dweight", dweight, "weight", weight)
         checks.require_contiguous("dweight", dweight)
+        for name, tensor in (*others, ("dx", dx)):
+            if tensor is not None:
+                checks.require_apart("dweight", dweight, name, tensor)
     if path not in (None, *PATHS):
         raise ValueError(f'path is {path!r}; expected "block", "joint", "split" or None.')
     if path == "joint" and not x.is_cuda:
@@ -247,8 +256,9 @@ def launch_rmsnorm_backward(
     for name, value, most in (("block_m", block_m, 64), ("block", block, 32768), ("num_warps", num_warps, 32)):
         if value is not None:
             checks.require_power_of_two(name, value, most)
-    if teams is not None and teams < 1:
-        raise ValueError(f"teams is {teams}; expected at least 1.")
+    checks.require_tile(block_m, block)
+    if teams is not None:
+        checks.require_count("teams", teams)
     M, N = x.shape
     if x.numel() == 0:
         return dx, None if dweight is None else dweight.zero_()
@@ -281,6 +291,8 @@ def _require(x, residual, weight, root, dout, dtotal) -> None:
         raise ValueError(f"root has shape {tuple(root.shape)}; expected one number a row of x, ({rows},).")
     if root.device != x.device:
         raise ValueError(f"root is on {root.device}; expected the device of x, {x.device}.")
+    checks.require_contiguous("root", root)
+    checks.require_extents("x", x)
     checks.require_runnable("x", x, _rmsnorm_backward_rows)
 
 
