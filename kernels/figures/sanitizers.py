@@ -57,26 +57,32 @@ def sanitizer_summary(document: Sanitizers, caption: str = "") -> str:
     return data_table(("operator", "paths", *TOOLS), rows, caption or _origin(document), numeric=(1,), stack=True)
 
 
-def _said(check: Check, kernels: int, standing: dict[str, set[str]]) -> Markup:
+def _name(kernel: str) -> str:
+    """A kernel's name, which may be broken behind a `_`."""
+    return escape(kernel).replace("_", "_<wbr>")
+
+
+def _said(check: Check, standing: dict[str, set[str]]) -> Markup:
     """The state, and what is to say about it beyond that. A sentence that many paths share goes to `standing`, under
-    the words that stand for it; a kernel is named only beside others of its path."""
-    words = [check.reason] if check.reason else list(check.reports)
+    the words that stand for it; kernels are named where it is said of some of them."""
+    words = [escape(word) for word in ([check.reason] if check.reason else check.reports)]
+    alike = len({plant.reason for plant in check.plants}) == 1
     for plant in check.plants if not words else ():
         if not plant.reason:
             continue
         short = _STANDING.get(plant.reason)
         if short is None:
-            words.append(f"{plant.kernel}: {plant.reason}")
+            words.append(f"{_name(plant.kernel)}: {escape(plant.reason)}")
             continue
         standing.setdefault(short, set()).add(plant.reason)
-        if kernels > 1:
-            words.append(f"{'' if short == _SHOWN[check.state] else f'{short} '}in {plant.kernel}")
+        if not alike:
+            words.append(f"{'' if short == _SHOWN[check.state] else f'{short} '}in {_name(plant.kernel)}")
     head = _mark(check.state, _SHOWN[check.state])
-    return Markup(head + "".join(f"<br><small>{escape(word)}</small>" for word in words))
+    return Markup(head + "".join(f"<br><small>{word}</small>" for word in words))
 
 
 def sanitizer_table(paths: Sequence[PathRecord], stale: Sequence[bool] = (), caption: str = "") -> str:
-    """A line a path: its kernels, and each tool's word. `stale` says of each whether its code has changed since. What
+    """A line a path with its kernels, and each tool's word. `stale` says of each whether its code has changed since. What
     "nothing there" and "not seen" stand for is said once, below the table."""
     from kernels.bench.sanitizer.plants import TOOLS
 
@@ -90,11 +96,11 @@ def sanitizer_table(paths: Sequence[PathRecord], stale: Sequence[bool] = (), cap
         if index < len(stale) and stale[index]:
             name += ' <span class="kl-badge kl-badge--stale">stale</span>'
         by_tool = {check.tool: check for check in path.checks}
-        kernels = Markup(" ".join(f"<code>{escape(kernel)}</code>" for kernel in path.kernels))
-        said = (_said(by_tool[tool], len(path.kernels), standing) if tool in by_tool else "" for tool in TOOLS)
-        rows.append((Markup(name), kernels, *said))
+        name += "".join(f"<br><small><code>{_name(kernel)}</code></small>" for kernel in path.kernels)
+        said = (_said(by_tool[tool], standing) if tool in by_tool else "" for tool in TOOLS)
+        rows.append((Markup(name), *said))
     shown = data_table(
-        ("path", "kernels", *TOOLS), rows, caption or "Kernel paths", [tuple(g) for g in groups], stack=True
+        ("path and its kernels", *TOOLS), rows, caption or "Kernel paths", [tuple(g) for g in groups], stack=True
     )
     shown = shown.replace("kl-table--stack", "kl-table--stack kl-tools", 1)
     for short, sentences in standing.items():

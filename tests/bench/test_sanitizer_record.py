@@ -111,4 +111,4 @@ def test_the_tables_show_every_state_and_escape_what_the_tool_said():
     assert "\n\n" not in whole
     table, below = sanitizer_table(made.paths).split("</table>")
     assert "The kernel has no" not in table and below.count("The kernel has no barrier.") == 1
-    assert sanitizer_table(made.paths).count("<code>_rows</code>") == 3
+    assert sanitizer_table(made.paths).count("<code>_<wbr>rows</code>") == 3
