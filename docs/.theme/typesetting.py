@@ -6,7 +6,7 @@ where its last column would be out of sight; there cells say their column. A lin
 and what stands in columns is scrolled. An output that only says what was not measured yet is a paragraph. What a
 sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a
 contract is stressed. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are
-not broken at a hyphen.
+not broken at a hyphen, and a path is broken behind a stroke.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ NAME = 26  # characters up to which a name or an option with a hyphen stays in o
 _TABLE = re.compile(r'<table class="kl-table(?: kl-table--stack[^"]*)?">.*?</table>', re.DOTALL)
 _CELL = re.compile(r'<(td|th scope="row")((?: data-column="[^"]*")?)>((?:(?!</t[dh]>).)*)</(t[dh])>', re.DOTALL)
 _HEAD = re.compile(r"<th[^>]*>(.*?)</th>|<td[^>]*></td>", re.DOTALL)
+_COLUMN = re.compile(r'(<th scope="col"[^>]*>)([^<> ]{13,})(?=</th>)')
 _ROW = re.compile(r"<tr[ >].*?</tr>", re.DOTALL)
 _BODY = re.compile(r"<tbody>.*</tbody>", re.DOTALL)
 _OPENING = re.compile(r"<td(?=[ >])")
@@ -47,6 +48,10 @@ _OUTPUT = re.compile(
     r'(?<=<pre><span></span><code>)[^<]*(?=</code></pre></div>\s*<div class="kl-(?:block__bar|error))', re.DOTALL
 )
 _GAP = re.compile(r" {2,}")
+_HEADING = re.compile(r"(?<=<code>)[\w./-]+(?=</code>(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
+_VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]*')
+_PATH = re.compile(r"\b[\w./-]+/[\w.-]+\.(?:cu|cuh|py|md):\d+")
+_STROKE = re.compile(r"(?<=[/_])(?=\w)")
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
@@ -74,6 +79,7 @@ def _has_sentences(table: str) -> bool:
 
 def _figure(match: re.Match) -> str:
     table = _CELL.sub(_cell, match[0])
+    table = _COLUMN.sub(lambda head: head[1] + re.sub(r"(?<=[_.=])(?=\w)", "<wbr>", head[2]), table)
     if "kl-table--stack" in table or not _has_sentences(match[0]):
         return table
     heads = _heads(table)
@@ -118,6 +124,10 @@ def _output(match: re.Match) -> str:
     )
 
 
+def _path(match: re.Match) -> str:
+    return _STROKE.sub("<wbr>", match[0])
+
+
 def _stack(match: re.Match) -> str:
     heads = [_TAG.sub("", head).strip() for head in re.findall(r"<th[^>]*>(.*?)</th>", match[0], re.DOTALL)]
 
@@ -145,6 +155,8 @@ _mends = Mends(
         "a caption": _CAPTION,
         "code with a hyphen": _CODE,
         "a table of Markdown": _PLAIN,
+        "a path as a heading": _HEADING,
+        "a verdict": _VERDICT,
         "what a block printed": _OUTPUT,
         "a table that is shown cell below cell": _STACK,
     },
@@ -171,6 +183,8 @@ def on_page_content(content: str, **named) -> str:
     )
     content = _mends.sub("code with a hyphen", _code, content)
     content = _mends.sub("a table of Markdown", _plain, content)
+    content = _mends.sub("a path as a heading", _path, content)
+    content = _mends.sub("a verdict", lambda said: _PATH.sub(_path, said[0]), content)
     content = _mends.sub("what a block printed", _output, content)
     return _mends.sub("a table that is shown cell below cell", _stack, content)
 

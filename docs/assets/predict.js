@@ -1,5 +1,6 @@
 // A place to write a prediction before the page shows what is true. Every question under a heading "Predict" that is
-// folded (`??? question "…"`, that one line) gets a field of its own; a heading "Predict" without one gets a field for the whole
+// folded (`??? question "…"`, that one line) gets a field of its own, and so does every item of a list below them that leads
+// to another section; a heading "Predict" without one gets a field for the whole
 // section. What is written stays in this browser. Opening the question shows the prediction beside what was computed; where the
 // answer only leads to another section of the page, the prediction waits there, below its heading.
 (() => {
@@ -95,6 +96,21 @@
     whenRead(show)
   }
 
+  // A question of a list: its field stands in the item, and the prediction waits below the heading that the item leads to.
+  function listed(item, id) {
+    const asked = item.textContent.replace(/\s*\([^()]*\)\s*$/, "").replace(/\s+/g, " ").trim(), made = field(id, 1, asked)
+    const link = item.querySelector("a[href^='#']"), shown = element("p", { className: "kl-predict__shown" })
+    item.append(made.whole)
+    const show = () => {
+      const mine = made.box.value.trim(), there = document.getElementById(decodeURIComponent(link.hash.slice(1)))
+      if (!mine || !there) return shown.remove()
+      shown.replaceChildren(element("strong", {}, "You predicted "), mine, element("br"), element("span", { className: "kl-predict__asked" }, asked))
+      if (!shown.isConnected) there.after(shown)
+    }
+    for (const name of ["input", "kl-written"]) made.box.addEventListener(name, show)
+    whenRead(show)
+  }
+
   const level = heading => +heading.tagName[1]
   const ends = (at, heading) => /^H[1-6]$/.test(at.tagName) && level(at) <= level(heading)
   // What stands between a heading and the next one of its level or a higher one.
@@ -108,6 +124,9 @@
     heading.dataset.predict = ""
     const inside = section(heading), questions = inside.filter(each => each.matches("details.question"))
     questions.forEach((each, i) => question(each, `${heading.id}-${i + 1}`))
+    const below = questions.length ? inside.slice(inside.indexOf(questions.at(-1)) + 1) : []
+    const items = below.filter(each => each.matches("ol, ul")).flatMap(each => [...each.children])
+    items.filter(each => each.querySelector("a[href^='#']")).forEach((each, i) => listed(each, `${heading.id}-${questions.length + i + 1}`))
     if (questions.length || !inside.length) return
     const made = field(heading.id, 3), last = inside.find(each => each.matches(".kl-block, figure, details"))
     last ? last.before(made.whole) : inside[inside.length - 1].after(made.whole)

@@ -82,8 +82,8 @@ def _said(check: Check, standing: dict[str, set[str]]) -> Markup:
 
 
 def sanitizer_table(paths: Sequence[PathRecord], stale: Sequence[bool] = (), caption: str = "") -> str:
-    """A line a path with its kernels, and each tool's word. `stale` says of each whether its code has changed since. What
-    "nothing there" and "not seen" stand for is said once, below the table."""
+    """A line a path with its kernels, and each tool's word. `stale` says of each whether its code has changed since.
+    What "nothing there" and "not seen" stand for is said once, below the table."""
     from kernels.bench.sanitizer.plants import TOOLS
 
     rows, groups, standing = [], [], {}

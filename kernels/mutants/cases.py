@@ -84,7 +84,7 @@ def softmax_cuda(a_thread_a_row: bool = False) -> tuple[Case, ...]:
         name: (partial(make, values, x_padding, out_padding), reason)
         for name, (values, x_padding, out_padding, reason) in _softmax_cases(1028).items()
     }
-    plain["far rows"] = (far_rows, "rows 2^30 elements apart: the third begins at 2^31")
+    plain["far rows"] = (far_rows, "rows 2³⁰ elements apart: the third begins at 2³¹")
     plain["shifted base"] = (partial(make, partial(_rows, 2, 64), shift=1), "x begins one element into its memory")
     if a_thread_a_row:
         plain["many rows"] = (partial(make, partial(_rows, 300, 5)), "more rows than a block has threads")
@@ -133,7 +133,7 @@ def softmax_triton(path: str, block: int | None = None) -> tuple[Case, ...]:
     }
     rows = partial(_rows, 3, 40)
     made["transposed"] = (partial(make, rows, flip=True), "columns lie a stride apart")
-    made["far rows"] = (far_rows, "rows 2^30 elements apart: the third begins at 2^31")
+    made["far rows"] = (far_rows, "rows 2³⁰ elements apart: the third begins at 2³¹")
     made["float16"] = (partial(make, rows, 3, 1, "float16"), "half precision, padded rows")
     made["bfloat16"] = (partial(make, rows, dtype="bfloat16"), "bfloat16")
     if path == "block":

@@ -15,6 +15,8 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>A page</title><link rel="i
 <details class="question"><summary>Why?</summary><p>Because the last one is ragged.</p></details>
 <details class="question"><summary>How many are masked?</summary>
 <p><a href="#elsewhere">Another section</a> says it.</p></details>
+<p>Keep your answers to these:</p><ol><li>How many are
+  idle? (<a href="#elsewhere">Elsewhere</a> counts.)</li><li>No link, no field.</li></ol>
 <h2 id="code">The code</h2><details class="question"><summary>Not a prediction</summary></details>
 <h3 id="predict_1">Predict</h3><p>Write down four numbers.</p><h3>Run</h3><div class="kl-block">output</div>
 <h2 id="elsewhere">Elsewhere</h2><p>255 of 512.</p>
@@ -44,8 +46,8 @@ def opened(chromium, tmp_path):
 
 def test_every_folded_question_under_predict_gets_a_field(opened):
     page = opened()
-    assert page.locator("textarea").count() == 4  # three questions, and a section without one
-    assert page.get_by_label("Your prediction").count() == 4
+    assert page.locator("textarea").count() == 5  # three questions, one of a list, and a section without one
+    assert page.get_by_label("Your prediction").count() == 5
 
 
 def test_a_field_stands_below_its_question_and_is_named_after_it(opened):
@@ -82,6 +84,16 @@ def test_a_prediction_that_another_section_answers_waits_there(opened):
     page = opened()
     assert "You predicted 100" in waiting_text(page)
     page.locator("textarea").nth(2).fill("")
+    assert page.locator(".kl-predict__shown").count() == 0
+
+
+def test_a_question_of_a_list_has_its_field_and_waits_there(opened):
+    page = opened()
+    field = page.get_by_role("textbox", name="Your prediction: How many are idle?", exact=True)
+    assert field.evaluate("e => e.closest('li').parentElement.children.length") == 2
+    field.fill("12")
+    assert waiting_text(page).splitlines() == ["You predicted 12", "How many are idle?"]
+    field.fill("")
     assert page.locator(".kl-predict__shown").count() == 0
 
 

@@ -134,6 +134,13 @@ def test_a_file_has_one_page_which_says_where_it_is_shown(monkeypatch):
     assert beside.count('<a href="to source/kernels/ops/add.py.md">') == 1
 
 
+def test_a_path_is_broken_behind_a_stroke_and_never_within_a_word():
+    shown = typesetting("<h1 id='a'><code>kernels/ops/row_plan.py</code></h1><code>kernels/ops/row_plan.py</code>")
+    assert shown.startswith("<h1 id='a'><code>kernels/<wbr>ops/<wbr>row_<wbr>plan.py</code></h1><code>kernels/ops")
+    verdict = '<li><strong class="kl-verdict__kind">race</strong> Thread 1, lessons_src/a.cu:7, and 1/2 of it.</li>'
+    assert "lessons_<wbr>src/<wbr>a.cu:7, and 1/2 of it" in typesetting(verdict)
+
+
 def test_a_sections_navigation_is_named_after_its_title():
     post = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_post_page"]
     nav = (
@@ -201,6 +208,14 @@ def test_a_table_of_three_columns_with_a_sentence_is_stacked():
     assert "kl-table--stack" in typesetting(figure_table(LONG, 1, 2))
     for table in (figure_table("name", LONG), figure_table("name", 1, 2, 3), figure_table("n", "<i>a</i>" * 20, 2)):
         assert "kl-table--stack" not in typesetting(table)
+
+
+def test_a_long_name_at_the_head_of_a_column_is_broken_behind_a_stroke():
+    table = (
+        figure_table("a", 1, 2).replace("head 1", "histogram_equal, torch.compile").replace("head 2", "histogram_equal")
+    )
+    shown = typesetting(table)
+    assert ">histogram_<wbr>equal</th>" in shown and ">histogram_equal, torch.compile</th>" in shown
 
 
 def test_a_table_of_markdown_with_a_sentence_is_stacked_once():
