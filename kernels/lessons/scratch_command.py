@@ -126,7 +126,7 @@ def _of_block(repository: Repository, name: str) -> Contents:
     if block is None:
         ids = ", ".join(each.id for each in scan.blocks) or "none"
         raise Refused(f"docs/{page} has no block {block_id!r} in the last commit; it has {ids}")
-    from kernels.lessons.program import program_of
+    from kernels.lessons.program import before_and, program_of
 
     ending = "sh" if block.language == "bash" else "py"
     snippet = f"{FOLDER}/snippet.{ending}"
@@ -135,7 +135,8 @@ def _of_block(repository: Repository, name: str) -> Contents:
         snippet: program,
         f"{FOLDER}/check.py": _CHECK.format(page=page, block=block_id, snippet=snippet),
     }
-    run = f"bash {snippet}" if ending == "sh" else f"python {snippet}"
+    drawn = any(each.html for each in before_and(scan, block))  # a terminal shows no HTML
+    run = f"bash {snippet}" if ending == "sh" else f"python {'-m kernels.lessons.in_words ' * drawn}{snippet}"
     program_name = '"bash"' if ending == "sh" else "sys.executable"
     again = f'subprocess.run([{program_name}, "{snippet}"], stdout=subprocess.DEVNULL)'
     time = _bench(repository, program) or f"python -m timeit -n 1 -r 5 -s 'import subprocess, sys' '{again}'"

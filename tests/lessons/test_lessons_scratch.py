@@ -38,6 +38,10 @@ echo from a shell
 ```python exec="1" source="above" id="stops" raises="ZeroDivisionError" session="apart"
 1 / 0
 ```
+
+```python exec="1" html="1" id="drawn" session="drawn"
+print("<table><tr><td>1 &lt; 2</td><td>3</td></tr></table>")
+```
 """
 STARTER = 'print("edit me")\n'
 WHO = ("-c", "user.name=Someone", "-c", "user.email=someone@test.invalid")
@@ -101,7 +105,13 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("block", "prints"), [("first", "total 45\n"), ("second", "total 45\ntwice 90\n"), ("shell", "from a shell\n")]
+    ("block", "prints"),
+    [
+        ("first", "total 45\n"),
+        ("second", "total 45\ntwice 90\n"),
+        ("shell", "from a shell\n"),
+        ("drawn", "1 < 2 3\n"),
+    ],
 )
 def test_a_block_with_the_code_before_it_runs_and_is_checked(repository, block, prints):
     done = repository.lessons("scratch", f"labs/page#{block}")
@@ -215,7 +225,7 @@ def test_an_odd_name_is_refused(repository, name):
     [
         ("nothing", "the last commit has no exercise 'nothing'; it has add_two"),
         ("labs/none#first", "the last commit has no page docs/labs/none.md"),
-        ("labs/page#third", "has no block 'third' in the last commit; it has first, second, shell, stops"),
+        ("labs/page#third", "has no block 'third' in the last commit; it has first, second, shell, stops, drawn"),
     ],
 )
 def test_what_the_last_commit_lacks_is_refused_though_the_tree_has_it(repository, name, said):
@@ -412,7 +422,7 @@ def test_one_that_is_killed_leaves_nothing_under_its_name(repository, tmp_path, 
         (
             "labs/page.md",
             "old",
-            "UNAVAILABLE: docs/labs/page.md has no block 'old' any more; it has first, second, shell, stops",
+            "UNAVAILABLE: docs/labs/page.md has no block 'old' any more; it has first, second, shell, stops, drawn",
         ),
     ],
 )
