@@ -88,15 +88,23 @@ show(ownership_grid(trace.owners("out"), label="out"))
 # %% [markdown]
 # ## The plan
 #
-# What does the operator choose for a shape, on a GPU with as many multiprocessors as an H200? Add shapes of your
-# own.
+# What does the operator choose for a shape, on a GPU with as many multiprocessors as an H200? The plan says it, and
+# for some rows that it cuts there is a kernel that reads ahead, with parts of its own. Add shapes of your own.
 
 # %% id="plans" needs="triton"
 from kernels.ops.row_plan import plan_rows
+from kernels.ops.softmax_ahead import tile_ahead
 
 SMS = 132
 for rows, columns in ((131072, 128), (16384, 4096), (4096, 32768), (32, 1 << 20)):
-    print(f"{rows:>7} x {columns:<8}", plan_rows(rows, columns, 4, SMS))
+    plan, meta = plan_rows(rows, columns, 4, SMS), torch.empty(rows, columns, device="meta")
+    ahead = tile_ahead(meta, meta, SMS) if plan.path == "joint" and plan.block_m == 1 else None
+    if ahead:
+        parts, _, options = ahead
+        tile, warps = options["BLOCK_N"], options["num_warps"]
+        print(f"{rows:>7} x {columns:<8}", f"reads ahead: {parts} parts of {tile}, {warps} warps")
+    else:
+        print(f"{rows:>7} x {columns:<8}", plan)
 
 # %% [markdown]
 # ## What it costs

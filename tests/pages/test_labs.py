@@ -53,6 +53,13 @@ def test_a_lab_has_every_section_in_order(lab):
     assert [title for title in titles if title in SECTIONS] == list(SECTIONS)
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/labs/[0-9]*.md")) + sorted(ROOT.glob("docs/workshops/*-*.md")))
+def test_who_types_a_block_by_hand_is_told_what_to_set_once(path):
+    text = path.read_text(encoding="utf-8")
+    before = text.partition("**Read beside this page**")[0]
+    assert 'needs="triton"' not in text or "`export TRITON_INTERPRET=1`" in before
+
+
 @pytest.mark.parametrize("lab", LABS)
 def test_sections_hold_the_evidence_that_their_names_promise(lab):
     text = page(lab)

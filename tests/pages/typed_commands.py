@@ -17,7 +17,7 @@ import typer
 ROOT = Path(__file__).resolve().parents[2]
 OPENS = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})(?P<head>.*)$")
 SHELLS = {"bash", "sh", "console", "powershell"}
-OF_THE_SYSTEM = {"sudo", "git", "cd", "source", "mkdir", "cp"}
+OF_THE_SYSTEM = {"sudo", "git", "cd", "source", "export", "mkdir", "cp"}
 """What a page may ask for that this project does not bring."""
 PLACEHOLDER = re.compile(r"[A-Z]+(?:\.[a-z]+)?$|…|\.\.\.")  # NAME, PAGE, FILE.md
 
