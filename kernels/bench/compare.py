@@ -9,7 +9,7 @@ from kernels.bench.results import Record
 
 OURS = "triton"
 # What comes with PyTorch. The kernel of another package is shown, and is no part of a mean.
-PEERS = ("torch", "torch.compile", "eager")
+PEERS = ("torch", "torch.compile", "eager", "cudnn", "flash")
 
 Key = tuple[str, str, str, tuple[int, ...], str, str, str]
 

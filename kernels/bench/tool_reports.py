@@ -43,6 +43,8 @@ class Tool:
     source: str = ""
 
 
+FOUND = re.compile(r"ERROR SUMMARY: [1-9]")
+
 TOOLS = (
     Tool(
         "ncu",
@@ -214,7 +216,9 @@ def look(
     try:
         said, _ = process.communicate(timeout=each.limit_s)
         report.exit_status = process.returncode
-        report.status = "ok" if process.returncode == 0 else "failed"
+        # A program whose fault was found may end with it: CUDA tells it of the access that the tool stopped.
+        found_fault = each.program == "compute-sanitizer" and FOUND.search(said.decode("utf-8", errors="replace"))
+        report.status = "ok" if process.returncode == 0 or found_fault else "failed"
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

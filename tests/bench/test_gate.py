@@ -142,6 +142,11 @@ def peers(ours: float, **others: float):
     return made + [timed(value, implementation=name, ours=False) for name, value in others.items()]
 
 
+def test_the_kernels_that_pytorch_chooses_for_attention_are_peers():
+    (row,) = rows(peers(10.0, torch=300.0, cudnn=9.0))
+    assert row.best_peer.implementation == "cudnn" and row.loses
+
+
 def test_the_best_peer_is_the_fastest_that_is_right():
     cases = peers(10.0, torch=14.0, eager=30.0, liger=5.0)
     cases.append(complete(record(implementation="torch.compile", ours=False, status="wrong", reason="no")))

@@ -32,6 +32,14 @@ def test_a_failure_and_a_command_that_takes_too_long_are_reports(tmp_path):
     assert slow.seconds < 10  # what the command had started holds its output no longer
 
 
+@pytest.mark.parametrize(("errors", "status"), [(2, "ok"), (0, "failed")])
+def test_a_program_may_end_with_the_fault_that_the_sanitizer_found(tmp_path, errors, status):
+    command = f"echo ERROR SUMMARY: {errors} errors; exit 1"
+    tool = asked(command, program="compute-sanitizer")
+    report = look(tool, find=lambda name: Path(sys.executable), root=tmp_path)
+    assert (report.status, report.exit_status) == (status, 1)
+
+
 def test_a_missing_tool_is_named_and_nothing_is_run(tmp_path):
     report = look(asked("touch ran", program="nsys"), find=lambda name: None, root=tmp_path)
     assert report.status == "missing" and "nsys" in report.text and report.version is None
