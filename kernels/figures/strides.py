@@ -62,11 +62,15 @@ def view_figure(
         for column, cell in enumerate(found):
             holders.setdefault(cell, []).append((row, column))
 
-    across = max(min(size, line), len(grid[0]) if grid else 0)
+    columns, most = len(grid[0]) if grid else 0, (PHONE - LEFT) // LEAST
+    near_line = (
+        line if line <= most else line // 2
+    )  # of storage; its cells stay in step with a stride of a power of two
     title = f"Where the elements of {label} lie"
     described = "; ".join(f"row {row}: cells {', '.join(map(str, found))}" for row, found in enumerate(grid))
-    near = min(CELL, (PHONE - LEFT) // max(1, across))
-    drawn = [_drawn(_Sheet(cell), grid, holders, size, label, line, len(shape)) for cell in (CELL, near)]
+    near = min(CELL, (PHONE - LEFT) // max(1, min(size, near_line), columns))
+    sheets = (_Sheet(CELL), line), (_Sheet(near), near_line)
+    drawn = [_drawn(sheet, grid, holders, size, label, cells, len(shape)) for sheet, cells in sheets]
     wide, phone = (svg("view", title, described or "no element", *each) for each in drawn)
     shown = fitting(title, wide, drawn[0][0], phone) if near >= LEAST else scroll(title, wide)
     return figure(shown, f"{caption} {_words(shape, strides, start, size, label, holders)}".strip(), "view")

@@ -28,6 +28,13 @@ def test_a_crop_says_where_each_element_lies():
         assert found == ["10", "11", "12", "18", "19", "20", "0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
 
 
+def test_a_line_of_storage_that_a_phone_does_not_hold_is_halved():
+    html = view_figure((4, 8), (16, 1), label="x", line=16)
+    assert re.findall(r">cell (\d+) →<", wide(html)) == ["0", "16", "32", "48"]
+    assert re.findall(r">cell (\d+) →<", phone(html)) == ["0", "8", "16", "24", "32", "40", "48"]
+    assert "kl-narrow" not in view_figure((1, 20), (20, 1)), "a view of so many columns is scrolled"
+
+
 def test_a_transpose_steps_the_other_way():
     assert described(view_figure((3, 2), (1, 3))) == "row 0: cells 0, 3; row 1: cells 1, 4; row 2: cells 2, 5"
 

@@ -20,6 +20,7 @@ FRAME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Figures</
 <meta name="viewport" content="width=device-width">
 <style>{css} html {{ font-size: 125% }} body {{ margin: 0 16px }}</style>
 <main class="md-typeset"><div class="kl-block">{figure}</div></main>"""
+PAGES = ("page-has-heading-one", "region", "landmark-one-main", "landmark-unique")  # rules for a page as a whole
 LEAST_PX = 9.0  # the smallest words on a phone of 390 px
 
 
@@ -158,6 +159,19 @@ def test_a_figure_is_whole_and_its_words_can_be_read(show, kind, width):
     assert found["outside"] == []
     assert found["least"] >= LEAST_PX
     assert found["drawings"] <= 1 and found["pictures"] <= 1 and found["unnamed"] == 0, "one of two, for everybody"
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_no_barrier_in_either_drawing(show, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    html = "".join(draw() for draw in KINDS.values())
+    for width in (390, 1280):
+        page = show(html, width)
+        page.evaluate("scheme => { document.documentElement.dataset.mdColorScheme = scheme }", scheme)
+        page.add_style_tag(content="body { background: var(--kl-paper) }")
+        found = Axe().run(page).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found if each["id"] not in PAGES] == []
 
 
 def test_lines_have_names_at_their_ends_or_below_and_differ_without_colour(show):
