@@ -15,7 +15,8 @@ SENTENCE = "Read it from the top: every line is a sentence, and the last column 
 ROWS = [("first", "a short one", SENTENCE), ("second", "another", SENTENCE)]
 HOOK = ROOT / "docs/.theme/typesetting.py"
 FRAME = """<!doctype html><html lang="en"><title>T</title><meta name="viewport" content="width=device-width">
-<style>pre > code {{ display: block; overflow: auto }} {css}</style><body data-md-color-scheme="default"><article class="md-typeset">{inside}</article>"""
+<style>pre > code {{ display: block; overflow: auto }}
+{css}</style><body data-md-color-scheme="default"><article class="md-typeset">{inside}</article>"""
 
 
 @pytest.fixture
