@@ -64,6 +64,8 @@ def on_page_context(context, *, page, config, nav):
     section = page.ancestors[0] if page.ancestors else None  # the nearest; a path may lie in another
     beside = _pages(section)
     after = _following(page, nav)
+    if after and page.meta.get("next"):  # the theme's footer leads where the card does
+        page.next_page = after
     markdown = page.markdown or ""
     timed = _is_looked_up(page) or _TIMED.search(markdown)
     numbered = _NUMBERED.match(page.title or "")

@@ -25,6 +25,7 @@ _TABLE = re.compile(r'<table class="kl-table(?: kl-table--stack[^"]*)?">.*?</tab
 _CELL = re.compile(r'<(td|th scope="row")((?: data-column="[^"]*")?)>((?:(?!</t[dh]>).)*)</(t[dh])>', re.DOTALL)
 _HEAD = re.compile(r"<th[^>]*>(.*?)</th>|<td[^>]*></td>", re.DOTALL)
 _COLUMN = re.compile(r'(<th scope="col"[^>]*>)([^<> ]{13,})(?=</th>)')
+_WORDY = re.compile(r'(<th scope="col")(?: class="(kl-num)")?(>(?:[^<> ]+ ){2,}[^<> ]+</th>)')
 _ROW = re.compile(r"<tr[ >].*?</tr>", re.DOTALL)
 _BODY = re.compile(r"<tbody>.*</tbody>", re.DOTALL)
 _OPENING = re.compile(r"<td(?=[ >])")
@@ -77,9 +78,14 @@ def _has_sentences(table: str) -> bool:
     return any(len(html.unescape(_TAG.sub("", cell)).strip()) > PROSE for cell in cells)
 
 
+def _wordy(head: re.Match) -> str:
+    return f'{head[1]} class="{f"{head[2]} " if head[2] else ""}kl-wordy"{head[3]}'
+
+
 def _figure(match: re.Match) -> str:
     table = _CELL.sub(_cell, match[0])
     table = _COLUMN.sub(lambda head: head[1] + re.sub(r"(?<=[_.=])(?=\w)", "<wbr>", head[2]), table)
+    table = _WORDY.sub(_wordy, table)
     if "kl-table--stack" in table or not _has_sentences(match[0]):
         return table
     heads = _heads(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,12 @@ NOTHING = "(not measured yet)"
 def words(found: Found | None, say: Callable[[Found], str]) -> str:
     """What `say` makes of a record; words in its place where there is none."""
     return say(found) if found else NOTHING
+
+
+def spoken(name: str) -> str:
+    """A row's name as a reader would say it: one of a thing is singular, and long numbers have separators."""
+    name = re.sub(r"\b1 (block|load|pass|row|split)(?:e?s)\b", r"1 \1", name)
+    return re.sub(r"(?<![\w.])\d{5,}(?![\w.])", lambda digits: f"{int(digits[0]):,}", name)
 
 
 def drawn(found: Found | None, topic: str, draw: Callable[[Found], str]) -> str:
@@ -36,7 +43,7 @@ def measured_table(
             return column(row)
         return row.values.get(column, row.settings.get(column))
 
-    body = [(row.name, *(cell(row, column) for column in columns.values())) for row in rows]
+    body = [(spoken(row.name), *(cell(row, column) for column in columns.values())) for row in rows]
     numeric = [i for i in range(1, 1 + len(columns)) if not any(_is_word(row[i]) for row in body)]
     return data_table((first, *columns), body, found.origin, numeric=numeric)
 
@@ -48,7 +55,7 @@ def _is_word(cell: object) -> bool:
 
 def measured_bars(found: Found, rows: Iterable[Row], key: str, unit: str, heading: str = "kernel") -> str:
     """A bar a row."""
-    return bar_chart([(row.name, row.values.get(key)) for row in rows], unit, found.origin, heading=heading)
+    return bar_chart([(spoken(row.name), row.values.get(key)) for row in rows], unit, found.origin, heading=heading)
 
 
 def latency_chart(found: Found) -> str:

@@ -4,7 +4,15 @@ import pytest
 
 from kernels.bench.essentials import Found, Row, Topic
 from kernels.bench.results import Provenance
-from kernels.figures.essentials import bandwidth_chart, drawn, latency_chart, measured_bars, measured_table, words
+from kernels.figures.essentials import (
+    bandwidth_chart,
+    drawn,
+    latency_chart,
+    measured_bars,
+    measured_table,
+    spoken,
+    words,
+)
 from kernels.inspect.datasheets import A100, DATASHEETS, H100
 from kernels.inspect.limits import shared_limit_bytes
 
@@ -60,3 +68,9 @@ def test_rates_of_data_sheets_follow_from_clocks_and_widths():
     for sheet in DATASHEETS:
         assert shared_limit_bytes(sheet.arch) < sheet.l1_kib * 1024
         assert sheet.register_mib == sheet.multiprocessors / 4
+
+
+def test_a_rows_name_is_said_as_a_reader_would():
+    assert spoken("1 blocks, 1 loads a thread") == "1 block, 1 load a thread"
+    assert spoken("232448 bytes") == "232,448 bytes" and spoken("11 blocks of 4096") == "11 blocks of 4096"
+    assert spoken("stride 1, 0.12345") == "stride 1, 0.12345"

@@ -68,6 +68,7 @@ def test_a_page_may_name_the_next_and_a_page_that_is_looked_up_has_none():
         p.file.src_uri: journey["on_page_context"]({}, page=p, config=None, nav=nav)["journey"] for p in nav.pages[:4]
     }
     assert told["a.md"]["after"] is third and told["c.md"]["after"] is second
+    assert first.next_page is third  # the footer leads where the card does
     assert told["b.md"]["after"] is None and told["reference/d.md"]["after"] is None
     with pytest.raises(PluginError, match=r"e\.md: `next: gone\.md` in its front matter is no page"):
         told_of(lost, nav)

@@ -218,6 +218,13 @@ def test_a_long_name_at_the_head_of_a_column_is_broken_behind_a_stroke():
     assert ">histogram_<wbr>equal</th>" in shown and ">histogram_equal, torch.compile</th>" in shown
 
 
+def test_a_heading_of_many_words_has_room():
+    table = figure_table("a", 1, 2).replace("head 1", "TFLOP/s with the fence")
+    shown = typesetting(table.replace('<th scope="col">TF', '<th scope="col" class="kl-num">TF'))
+    assert '<th scope="col" class="kl-num kl-wordy">TFLOP/s with the fence</th>' in shown
+    assert shown.count("kl-wordy") == 1 and '<th scope="col" class="kl-wordy">TF' in typesetting(table)
+
+
 def test_a_table_of_markdown_with_a_sentence_is_stacked_once():
     def table(last):
         head = "<thead>\n<tr><th>one</th><th>two</th><th>three</th></tr>\n</thead>"
