@@ -177,6 +177,27 @@ def test_a_bug_of_our_own_is_red_and_never_literal_fence_text(project, where, pl
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (b"# P\n\nna\xefve\n", "wrong.md: line 3 holds the byte 0xef, which is no UTF-8; save the page as UTF-8"),
+        ("# P\n".encode("utf-16"), "wrong.md: line 1 holds the byte 0xff, which is no UTF-8"),
+        (b"---\ntitle: Softmax: twice\n---\n# P\n", "wrong.md: line 2: the front matter is no YAML, mapping values"),
+        (b'---\ntitle: "open\n---\n# P\n', "the front matter is no YAML, found unexpected end of stream"),
+    ],
+)
+def test_a_page_that_cannot_be_read_is_named(project, page, said):
+    (project.root / "docs/wrong.md").write_bytes(page)
+    for command in (["build"], ["verify"]):
+        done = project.lessons(*command)
+        assert done.status and said in " ".join(done.text.split()) and "Traceback" not in done.text, done.text
+
+
+def test_a_page_may_begin_with_a_rule(project):
+    (project.root / "docs/ruled.md").write_text("---\nTwo rules, so: no front matter.\n---\n\n# P\n")
+    assert project.lessons("build").status == 0
+
+
 def test_mike_publishes_nothing_when_a_page_fails_or_drifts(tmp_path: Path):
     if shutil.which("git") is None:
         pytest.skip("git is not installed")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import yaml
 from markdown import Markdown
+from mkdocs.exceptions import PluginError
 from mkdocs.utils import meta as front_matter
 
 from kernels.lessons.model import PageSource
@@ -25,12 +28,39 @@ def new_markdown_of(config) -> Callable[[], Markdown]:
 
 
 def page_sources(files) -> list[PageSource]:
-    """The Markdown pages of a site."""
+    """The Markdown pages of a site.
+
+    Raises:
+        PluginError: one is no UTF-8, or has front matter that is no YAML; the message says which, and where.
+    """
     found = []
     for file in files.documentation_pages():
         if file.src_uri.endswith(".md") and file.abs_src_path:
-            found.append(page_source(file.src_uri, Path(file.abs_src_path), file.content_string))
+            try:
+                text = file.content_string
+            except UnicodeDecodeError as error:
+                line = error.object[: error.start].count(b"\n") + 1
+                wrong = f"line {line} holds the byte {error.object[error.start]:#x}, which is no UTF-8"
+                raise PluginError(f"{file.src_uri}: {wrong}; save the page as UTF-8") from None
+            if wrong := _wrong_front_matter(text):
+                raise PluginError(f"{file.src_uri}: {wrong}")
+            found.append(page_source(file.src_uri, Path(file.abs_src_path), text))
     return sorted(found, key=lambda source: source.name)
+
+
+def _wrong_front_matter(text: str) -> str:
+    """What is wrong with a page's front matter, which MkDocs would show as text; "" where nothing is."""
+    found = front_matter.YAML_RE.match(text)
+    if not found or not re.search(r"^[\w-]+:", found[1], re.MULTILINE):  # a page may begin with a rule
+        return ""
+    try:
+        yaml.safe_load(found[1])
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 2}" if mark else "its beginning"
+        why = getattr(error, "problem", None) or error
+        return f"{where}: the front matter is no YAML, {why}; put words with a colon in quotes"
+    return ""
 
 
 def in_order_of(nav, sources: list[PageSource]) -> list[PageSource]:
