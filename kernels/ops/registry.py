@@ -14,6 +14,12 @@ NAMES = (
     "bias_act",
     "bias_act_backward",
     "histogram",
+    "matmul",
+    "fused_gemm",
+    "matmul_train",
+    "attention",
+    "attention_backward",
+    "split_softmax",
 )
 
 
