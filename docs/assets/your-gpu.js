@@ -83,16 +83,22 @@
     return { others, otherwise, rows: [...best].map(([name, record]) => ({ record, our: known.get(name) })) }
   }
 
+  // A group of rows an operator; the ratio comes first, since a phone shows three columns.
   function table(rows, theirs, gpu) {
-    const head = ["operator", "shape", "dtype", `µs, ${theirs}`, `µs, ${gpu}`, "yours ÷ ours", "yours, of a copy", "ours, of a copy"]
-    const line = ({ record, our }) => [record.op, shapeText(record.shape), record.dtype, short(record.median_us), short(our.us),
-      `${short(record.median_us / our.us)}`, record.fraction_of_limit ? `${short(100 * record.fraction_of_limit)}%` : "—", our.share ? `${short(100 * our.share)}%` : "—"]
-    const cell = (name, words, i) => element(name, { textContent: words, className: i > 2 ? "kl-num" : "" })
+    const head = ["shape", "yours ÷ ours", "yours, µs", "ours, µs", "yours, of a copy", "ours, of a copy"]
+    const share = part => part ? `${short(100 * part)}%` : "—"
+    const line = ({ record, our }) => [short(record.median_us / our.us), short(record.median_us), short(our.us), share(record.fraction_of_limit), share(our.share)]
+    const number = (name, words) => element(name, { textContent: words, className: "kl-num" })
+    const body = [...new Set(rows.map(row => row.record.op))].map(op => element("tbody", {},
+      element("tr", { className: "kl-group" }, Object.assign(element("th", { textContent: op, colSpan: head.length }), { scope: "rowgroup" })),
+      ...rows.filter(row => row.record.op === op).map(row => element("tr", {},
+        Object.assign(element("th", { textContent: `${shapeText(row.record.shape)} ` }, element("small", { textContent: row.record.dtype })), { scope: "row" }),
+        ...line(row).map(words => number("td", words))))))
     return element("div", { className: "kl-scroll", tabIndex: 0, role: "region", "aria-label": "Your measurements beside ours" },
       element("table", { className: "kl-table" },
-        element("caption", {}, element("span", { textContent: "Yours beside ours: median times, and shares of the copy rate that was measured in the same run" })),
-        element("thead", {}, element("tr", {}, ...head.map((words, i) => Object.assign(cell("th", words, i), { scope: "col" })))),
-        element("tbody", {}, ...rows.map(row => element("tr", {}, ...line(row).map((words, i) => i ? cell("td", words, i) : Object.assign(cell("th", words, i), { scope: "row" })))))))
+        element("caption", {}, element("span", { textContent: `Yours, on ${theirs}, beside ours, on ${gpu}: median times, and shares of the copy rate that was measured in the same run` })),
+        element("thead", {}, element("tr", {}, ...head.map((words, i) => Object.assign(element("th", { textContent: words, className: i ? "kl-num" : "" }), { scope: "col" })))),
+        ...body))
   }
 
   // The marks of the plot: ours are round, yours square.

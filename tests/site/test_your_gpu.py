@@ -60,14 +60,23 @@ def test_a_file_is_drawn_over_ours(page):
     give(page, ("mine.json", slower(3)))
     shown = page.locator(".kl-yours__shown")
     assert "On NVIDIA RTX 9999 they take 3 times as long as on NVIDIA H200" in shown.inner_text()
-    rows = shown.locator("tbody tr")
-    assert rows.count() > 3
-    assert set(rows.locator("td:nth-of-type(5)").all_inner_texts()) == {"3"}
+    rows = shown.locator("tbody tr:not(.kl-group)")
+    assert rows.count() > 3 and shown.locator("tr.kl-group").all_inner_texts() == ["add"]
+    assert set(rows.locator("td:nth-of-type(1)").all_inner_texts()) == {"3"}
     ours = page.locator(".kl-yours__ours tbody tr:not(.kl-group) > th").all_text_contents()
     shapes = {words.rpartition(" ")[0] for words in ours}  # the type stands behind the shape
-    assert set(rows.locator("td:nth-of-type(1)").all_inner_texts()) <= shapes, "shapes are written as in our table"
+    theirs = {words.rpartition(" ")[0] for words in rows.locator("th").all_text_contents()}
+    assert theirs <= shapes, "shapes are written as in our table"
     assert "your copy rate is" in shown.locator("svg.kl-svg").get_attribute("aria-label")
     assert page.locator(".kl-yours__note").inner_text() == ""
+
+
+def test_a_phone_shows_the_ratio_of_every_case(page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    give(page, ("mine.json", slower(3)))
+    ratios = page.locator(".kl-yours__shown tbody td:nth-of-type(1)")
+    assert ratios.count() > 3 and set(ratios.all_inner_texts()) == {"3"}
+    assert all(box["x"] + box["width"] <= 374 for box in (ratio.bounding_box() for ratio in ratios.all()))
 
 
 def test_a_mean_of_one_is_said_in_words(page):
@@ -84,7 +93,7 @@ def test_only_what_the_operator_launches_by_itself_is_compared(page):
     document["cases"] += other
     give(page, ("mine.json", document))
     assert page.locator(".kl-yours__note").inner_text() == ""
-    compared = page.locator(".kl-yours__shown tbody td:nth-of-type(5)").all_inner_texts()
+    compared = page.locator(".kl-yours__shown tbody td:nth-of-type(1)").all_inner_texts()
     assert len(compared) > 3 and set(compared) == {"2"}
 
 
