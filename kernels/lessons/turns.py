@@ -2,8 +2,9 @@
 
 A preview answers at once. So its first build looks at one page, with what is known of it: outputs that were accepted,
 or that this machine has made. Then come, each in a build of its own that makes way for what stands before it: a page
-that somebody has opened and nobody has seen, a page that was saved, the blocks of a page that is open, some more pages
-that nobody has seen, the blocks of some more pages. When none is left, all pages are looked at, and blocks run.
+that somebody has opened and nobody has seen, a page that was saved (where its blocks wait, its words without them), the
+blocks of a page that is open, some more pages that nobody has seen, the blocks of some more pages. When none is left,
+all pages are looked at, and blocks run.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class Turns:
         waiting = [name for name in names if name in known and known[name].waiting]
         if asked := next((name for name in self._opened if name in new), ""):
             return Turn(frozenset([asked]), runs=False, waited_for=True)
+        if late := edited & set(waiting):  # all of its blocks may be to run: its words are shown before that
+            return Turn(late, runs=False, waited_for=True)
         if edited:
             return Turn(edited, waited_for=True)
         if asked := next((name for name in self._opened if name in waiting), ""):

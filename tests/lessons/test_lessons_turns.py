@@ -73,6 +73,15 @@ def test_a_saved_page_is_shown_first_and_its_blocks_run_where_it_was_seen(turns)
     assert turn.names == {"c.md"} and turn.runs
 
 
+def test_a_saved_page_whose_blocks_wait_is_shown_before_they_run(turns):
+    before, after = pages(a="1", b="1"), pages(a="1", b="2")
+    turns.next(before, known(before, "a.md", "b.md"), set(), "a.md")
+    turn = turns.next(after, known(before, "a.md", "b.md"), set(), "a.md")
+    assert turn.names == {"b.md"} and not turn.runs and turn.waited_for
+    turn = turns.next(after, known(before[:1], "a.md") | known(after[1:], "b.md"), set(), "a.md")
+    assert turn.names == {"b.md"} and turn.runs
+
+
 def test_without_a_build_behind_it_a_build_looks_at_all_pages():
     assert not Turns().next(pages(a="1"), {}, set(), "a.md").names
 
@@ -106,6 +115,10 @@ def test_a_preview_shows_what_was_accepted_and_runs_behind_it_without_stopping_a
         project.edit("docs/one.md", "Old words", "New words")
         project.edit("docs/one.md", "time.sleep(wait())", "pass")
         preview.wait_for("New words", "one/")
+        began = time.monotonic()
+        while "waits for its turn" in preview.read("one/"):
+            assert time.monotonic() - began < 20
+            time.sleep(0.1)
         assert project.ran() == ["one", "two"]
     finally:
         preview.end()
