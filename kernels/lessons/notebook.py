@@ -240,7 +240,8 @@ def _style(root: Path) -> str:
 
 def plain(markup: str) -> str:
     """The words of a figure or table, a line a row, for readers that show no HTML."""
-    text = re.sub(r"<(style|script|svg)\b.*?</\1>", "", markup, flags=re.DOTALL)
+    once = re.sub(r'<div class="kl-narrow">.*?\n</div>\n</div>', "", markup, flags=re.DOTALL)  # a phone's drawing
+    text = re.sub(r"<(style|script|svg)\b.*?</\1>", "", once, flags=re.DOTALL)
     text = re.sub(r"</(?:td|th)>\s*(?=<t[dh])", "  ", text)
     text = re.sub(r"</(?:tr|p|div|caption|figcaption|summary|li)>", "\n", text)
     text = html_module.unescape(re.sub(r"<[^>]+>", "", text))

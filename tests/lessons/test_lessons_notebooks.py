@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from lessons_project import CONFIG, Project, line_of
 
+from kernels.figures import timeline
 from kernels.lessons.model import Outcome, Output, PageOutcome
 from kernels.lessons.notebook import as_notebook, cells_of, notebook_sources, plain, prose_of, scan_notebook
 
@@ -249,6 +250,8 @@ def test_words_of_a_figure():
     table = "<table><caption>Times</caption><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>&lt;2</td></tr></table>"
     assert plain(table) == "Times\na b\n1 <2"
     assert plain("<figure><svg><text>x</text></svg></figure>") == "a figure"
+    cells = [{"warp": 0, "interval": i, "writes": 2, "reads": 0, "atomics": 0} for i in range(4)]
+    assert plain(timeline(cells, "Said once")).count("Said once") == 1
 
 
 def test_show_prints_for_the_engine_and_displays_in_jupyter(monkeypatch):
