@@ -92,3 +92,12 @@ def test_a_printed_sentence_wraps_beside_columns_that_scroll(shown, width):
     assert page.locator(".kl-says").evaluate("e => e.getBoundingClientRect().height") > 30
     shown_text = page.locator("pre > code").inner_text()
     assert columns in shown_text and shown_text.count("\n") <= 3
+
+
+def test_an_empty_cell_of_markdown_takes_no_line_on_a_phone(shown):
+    heads = "<th>question</th><th>yours</th><th>command</th><th>result</th>"
+    cells = f"<td>{SENTENCE}</td><td></td><td>A</td><td></td>"
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody><tr>{cells}</tr></tbody></table>"
+    page = shown(f'<div class="kl-wide">{table}</div>', 390)
+    assert [cell.is_visible() for cell in page.locator("tbody td").all()] == [True, False, True, False]
+    assert overflow(page, ".kl-wide") <= 0
