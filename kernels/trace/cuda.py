@@ -51,15 +51,19 @@ def trace_cuda(
 ) -> CudaTrace:
     """Launch one kernel and record every access of its threads.
 
-    kernel: its name, with template arguments where it has some: `"transpose<32>"`.
-    grid, block: one to three numbers, x first. shared_bytes: the launch's dynamic shared memory.
-    args: in the order of the kernel's parameters: numpy arrays for pointers, numbers for numbers. Arrays that the
-        kernel may write are updated in place, as device memory would be.
-    source: the .cu file that the kernel stands in: a path below the project's folder, or an absolute one.
-    replace: text to exchange in the source first, for variants: `{"kThreads = 256": "kThreads = 128"}`.
-    order: "forward" runs blocks, warps and lanes in ascending order, "backward" in descending: a result that differs
-        depends on an order that nothing fixes.
-    max_events, max_seconds: where to stop a kernel that does not end; CPU seconds.
+    Args:
+        kernel: its name, with template arguments where it has some: `"transpose<32>"`.
+        grid: one to three numbers of blocks, x first.
+        block: one to three numbers of threads, x first.
+        args: in the order of the kernel's parameters: numpy arrays for pointers, numbers for numbers. Arrays that the
+            kernel may write are updated in place, as device memory would be.
+        source: the .cu file that the kernel stands in: a path below the project's folder, or an absolute one.
+        shared_bytes: the launch's dynamic shared memory.
+        replace: text to exchange in the source first, for variants: `{"kThreads = 256": "kThreads = 128"}`.
+        max_events: where to stop a kernel that does not end.
+        max_seconds: likewise, in seconds of the CPU.
+        order: "forward" runs blocks, warps and lanes in ascending order, "backward" in descending: a result that
+            differs depends on an order that nothing fixes.
 
     Raises CompileFailed, NotForHost, HostCompilerMissing or Unavailable, and TypeError or ValueError where an argument
     does not fit its parameter. What the kernel does wrong is not raised: see `faults()`.
