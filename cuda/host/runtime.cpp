@@ -182,7 +182,9 @@ void run_block() {
     }
 }
 
-int error_of(Stop stop) {
+}  // namespace
+
+HIDDEN int error_of(Stop stop) {
     switch (stop) {
         case kNone: return 0;
         case kWild: return 700;
@@ -194,7 +196,7 @@ int error_of(Stop stop) {
     }
 }
 
-}  // namespace
+HIDDEN const char* kernel_name() { return runtime.failure.launch < 0 ? "" : launches[runtime.failure.launch].name; }
 
 HIDDEN bool is_built_in(std::uintptr_t address) {
     for (const uint3* variable : {&threadIdx, &blockIdx, &blockDim, &gridDim}) {
@@ -346,27 +348,6 @@ extern "C" HIDDEN int cudaGetLastError() {
     if (!runtime.failure.stop) last_error = 0;  // a fault inside a kernel stays: the real context is lost, too
     return error;
 }
-
-extern "C" HIDDEN const char* cudaGetErrorName(int error) {
-    switch (error) {
-        case 0: return "cudaSuccess";
-        case 1: return "cudaErrorInvalidValue";
-        case 2: return "cudaErrorMemoryAllocation";
-        case 9: return "cudaErrorInvalidConfiguration";
-        case 34: return "cudaErrorStubLibrary";
-        case 35: return "cudaErrorInsufficientDriver";
-        case 100: return "cudaErrorNoDevice";
-        case 209: return "cudaErrorNoKernelImageForDevice";
-        case 700: return "cudaErrorIllegalAddress";
-        case 710: return "cudaErrorAssert";
-        case 702: return "cudaErrorLaunchTimeout";
-        case 716: return "cudaErrorMisalignedAddress";
-        case 719: return "cudaErrorLaunchFailure";
-        default: return "cudaErrorUnknown";
-    }
-}
-
-extern "C" HIDDEN const char* cudaGetErrorString(int error) { return cudaGetErrorName(error); }
 
 PUBLIC void kh_reset_launches(int run_backwards) {
     backwards = run_backwards;

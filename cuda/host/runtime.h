@@ -117,6 +117,9 @@ void fail(const char* condition, const void* return_address);
 // The same for the host function that makes the launches: its call returns at once. Returns if none runs.
 void leave_launcher(Stop why, const void* return_address, int count, std::uint64_t bytes = 0);
 
+int error_of(Stop stop);     // the cudaError_t that a launcher gets for it
+const char* kernel_name();  // of the launch that was stopped; "" if none was
+
 // Records an access of the running thread, or stops the launch before a harmful one is made.
 void record(std::uintptr_t address, std::size_t size, Kind kind, const void* return_address);
 void record_step(Kind kind, std::uint32_t pc, std::size_t size = 0);

@@ -30,8 +30,11 @@ _KERNELS = (
     "-g", "-w", "-fsanitize=thread", "-fno-strict-aliasing", "-fwrapv", "-fno-optimize-sibling-calls",
     "-fno-delete-null-pointer-checks", "-fno-builtin-memcpy", "-fno-builtin-memset", "-fno-builtin-memmove",
 )  # fmt: skip
+# Shared arrays are thread-local variables without initial values. g++ may call a function that would initialise an
+# `extern` one, from a template even where there is none.
+_SHARED_GCC = ("-fno-extern-tls-init",)
 _KERNELS_GCC = (
-    "-O1", "-fno-gnu-unique", "-fno-extern-tls-init", "--param", "tsan-instrument-func-entry-exit=0",
+    "-O1", "-fno-gnu-unique", *_SHARED_GCC, "--param", "tsan-instrument-func-entry-exit=0",
     "-fno-tree-sra", "-fno-tree-fre", "-fno-tree-pre", "-fno-tree-dominator-opts", "-fno-tree-loop-im", "-fno-tree-dse",
     "-fno-tree-sink", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-tree-loop-if-convert", "-fno-store-merging",
     "-fno-allocation-dce", "-fstack-clash-protection",
@@ -84,7 +87,8 @@ class HostCompiler:
     @property
     def plain_flags(self) -> tuple[str, ...]:
         """For kernels that nobody records: to know what recording costs."""
-        return (*_COMMON, "-w", "-O2", "-fno-strict-aliasing", "-fwrapv")
+        shared = _SHARED_GCC if self.family == "g++" else ()
+        return (*_COMMON, "-w", "-O2", "-fno-strict-aliasing", "-fwrapv", *shared)
 
     @property
     def runtime_flags(self) -> tuple[str, ...]:
