@@ -16,7 +16,8 @@ from kernels.ops.unmeasured import find
 ROOT = Path(__file__).parents[2]
 NOT_OPERATORS = {
     "__init__", "op", "checks", "interpreter", "library", "registry", "row_plan", "joint", "partials", "rmsnorm_shared",
-    "rmsnorm_backward_wide", "softmax_parts", "error_budget", "matmul_kernels", "matmul_launch", "matmul_plan",
+    "rmsnorm_backward_wide", "softmax_parts", "softmax_backward_pairs", "error_budget", "matmul_kernels",
+    "matmul_launch", "matmul_plan",
     "matmul_tuning", "interpreter_dot", "closed", "unmeasured", "matmul_gluon",
     "attention_shared", "attention_gluon", "attention_gluon_launch",
     "attention_gluon_backward", "attention_gluon_backward_launch", "early", "softmax_ahead",
