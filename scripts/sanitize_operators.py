@@ -24,6 +24,10 @@ def sanitize_operators(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes side by side. Default: the cores.")] = None,
     keep: Annotated[Path, typer.Option(help="For a new folder with what the tools print.")] = Path("build/sanitizer"),
     output: Annotated[Path | None, typer.Option(help="Where to write the JSON.")] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="An earlier record, for what this run does not come to; may be given again.", exists=True),
+    ] = None,
 ) -> None:
     """memcheck, racecheck, initcheck and synccheck over every kernel path, and over each with a planted fault.
 
@@ -36,7 +40,7 @@ def sanitize_operators(
     if missing:
         typer.echo(f"{missing} sanitize_operators watches kernels on a GPU.", err=True)
         raise typer.Exit(3)
-    raise typer.Exit(sanitize(op or [], sanitizer, seconds, jobs, keep, output, typer.echo))
+    raise typer.Exit(sanitize(op or [], sanitizer, seconds, jobs, keep, output, typer.echo, also or []))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernels.figures.html import Markup, data_table, escape
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 _SHOWN = {
     "proved": "clean",
     "nothing to see": "nothing there",
+    "unproved": "silent, not proved",
+    "misread": "misread",
     "blind": "not seen",
     "no": "report",
     "not run": "not run",
@@ -41,19 +44,27 @@ def sanitizer_summary(document: Sanitizers, caption: str = "") -> str:
     """How many paths of each operator are in which state under each tool.
 
     "clean": the tool reported the planted fault and nothing else. "nothing there": clean, and no kernel of the path has
-    what the tool looks at. "not seen": the tool missed the fault, so its silence says nothing.
+    what the tool looks at. "silent, not proved": nothing was reported, but not every kernel was run with a fault.
+    "misread": all that was reported is explained. "not seen": the tool missed the fault, so its silence says nothing.
     """
     from kernels.bench.sanitizer.plants import TOOLS
     from kernels.bench.sanitizer.record import STATES, summary
 
     counts, rows = summary(document.paths), []
+    every: dict[str, Counter] = {tool: Counter() for tool in TOOLS}
+
+    def cell(found: Mapping[str, int]) -> Markup:
+        return Markup(
+            ", ".join(_mark(state, f"{found[state]} {_SHOWN[state]}") for state in STATES if found.get(state))
+        )
+
     for op in dict.fromkeys(path.op for path in document.paths):
-        cells = []
-        for tool in TOOLS:
-            found = counts.get((op, tool), {})
-            parts = [_mark(state, f"{found[state]} {_SHOWN[state]}") for state in STATES if found.get(state)]
-            cells.append(Markup(", ".join(parts)))
-        rows.append((Markup(f"<code>{escape(op)}</code>"), sum(path.op == op for path in document.paths), *cells))
+        of_op = [counts.get((op, tool), Counter()) for tool in TOOLS]
+        for tool, found in zip(TOOLS, of_op):
+            every[tool].update(found)
+        number = sum(path.op == op for path in document.paths)
+        rows.append((Markup(f"<code>{escape(op)}</code>"), number, *map(cell, of_op)))
+    rows.append(("all", len(document.paths), *map(cell, every.values())))
     return data_table(("operator", "paths", *TOOLS), rows, caption or _origin(document), numeric=(1,), stack=True)
 
 
@@ -108,8 +119,55 @@ def sanitizer_table(paths: Sequence[PathRecord], stale: Sequence[bool] = (), cap
     return shown
 
 
+def _earlier(document: Sanitizers) -> str:
+    """One sentence: how many checks are of an earlier run, and of which commit."""
+    from kernels.bench.sanitizer.merge import earlier
+
+    found = earlier(document)
+    if not found:
+        return ""
+    checks = sum(len(path.checks) for path in document.paths)
+    words = ", ".join(f"{number} are from an earlier run, commit {commit[:7]}" for commit, number in found.items())
+    return f"<p>Of these {checks} checks {words}: the code of their paths has not changed since.</p>\n"
+
+
+def _reasons(document: Sanitizers) -> str:
+    """What is misread and what is not seen, each reason once with the tool and the kernels that it is about."""
+    from kernels.bench.sanitizer.readings import MISREAD, why_unseen
+    from kernels.bench.sanitizer.record import UNREPORTED
+
+    kernels: dict[tuple[str, str, str], list[str]] = {}
+    number: Counter = Counter()
+    for path in document.paths:
+        for check in path.checks:
+            said = []
+            if check.state == "misread":
+                said = [
+                    (m.kernel, "misread", m.reason)
+                    for m in MISREAD
+                    if any(m.says(check.tool, r) for r in check.reports)
+                ]
+            if check.state == "blind":
+                unseen = [plant.kernel for plant in check.plants if plant.reason == UNREPORTED]
+                why = [why_unseen(check.tool, name, check.commit is not None) for name in unseen]
+                said = [(name, "not seen", reason or "Why is not known.") for name, reason in zip(unseen, why)]
+            for name, word, reason in said:
+                names = kernels.setdefault((check.tool, word, reason), [])
+                if name not in names:
+                    names.append(name)
+            number.update({(check.tool, word, reason) for _, word, reason in said})
+    lines = []
+    for (tool, word, reason), names in kernels.items():
+        named = ", ".join(f"<code>{_name(name)}</code>" for name in names)
+        count = number[tool, word, reason]
+        lines.append(
+            f"<li><b>{tool}, {word}</b>, {count} path{'s' if count != 1 else ''} ({named}): {escape(reason)}</li>\n"
+        )
+    return f"<ul>\n{''.join(lines)}</ul>\n" if lines else ""
+
+
 def sanitizer_block(document: Sanitizers, stale: Sequence[bool] = ()) -> str:
-    """The summary, and every path folded away behind it."""
+    """The summary, what is of an earlier run, why something is misread or not seen, and every path folded away."""
     inner = sanitizer_table(document.paths, stale)
-    count = len(document.paths)
-    return f"{sanitizer_summary(document)}\n<details>\n<summary>All {count} paths</summary>\n{inner}\n</details>"
+    before = f"{sanitizer_summary(document)}\n{_earlier(document)}{_reasons(document)}"
+    return f"{before}<details>\n<summary>All {len(document.paths)} paths</summary>\n{inner}\n</details>"

@@ -26,8 +26,8 @@ MISSED = plant("cannot see", reason=record.UNREPORTED)
         ("yes", [EMPTY], "nothing to see"),
         ("yes", [REPORTED, MISSED], "blind"),
         ("yes", [MISSED], "blind"),
-        ("yes", [REPORTED, plant("not run", reason="x")], "not run"),
-        ("yes", [], "not run"),
+        ("yes", [REPORTED, plant("not run", reason="x")], "unproved"),
+        ("yes", [], "unproved"),
         ("no", [REPORTED], "no"),
         ("not run", [REPORTED], "not run"),
     ],
@@ -112,3 +112,19 @@ def test_the_tables_show_every_state_and_escape_what_the_tool_said():
     table, below = sanitizer_table(made.paths).split("</table>")
     assert "The kernel has no" not in table and below.count("The kernel has no barrier.") == 1
     assert sanitizer_table(made.paths).count("<code>_<wbr>rows</code>") == 3
+    total = sanitizer_summary(made).rsplit("<tr>", 1)[1]
+    assert ">all<" in total and "2 clean" in total and "1 not seen" in total
+    assert "earlier run" not in whole and "Why is not known." in whole
+
+
+def test_the_page_says_once_what_is_of_an_earlier_run_and_why_something_is_misread_or_not_seen():
+    made = document()
+    checks = {check.tool: check for check in made.paths[0].checks}
+    checks["memcheck"].commit = checks["synccheck"].commit = "fedcba9876"
+    line = "Error: Race reported between Read access at _attention_ring__p285+0x100 in attention_gluon.py:365"
+    checks["racecheck"].clean, checks["racecheck"].reports = "no", [line]
+    checks["initcheck"].plants = [plant("cannot see", "_matmul_ring", reason=record.UNREPORTED)]
+    whole = sanitizer_block(made)
+    assert whole.count("Of these 12 checks 2 are from an earlier run, commit fedcba9:") == whole.count("fedcba9") == 1
+    assert "1 misread" in whole and whole.count("pass barrier 1 four times") == 1
+    assert "from version 2025.4 on" in whole and whole.count("Why is not known.") == 1  # _rows, under memcheck

@@ -167,6 +167,8 @@ def test_a_report_of_a_function_within_a_kernel_is_the_kernels_unless_two_plante
     assert settled((0, "softmax"), (1, "scale")) == ([True, False], 0)
     assert settled((0, "softmax"), (2, "rmsnorm")) == ([False, False], 1)
     assert settled((0, None), (2, None)) == ([True, True], 0)  # nothing was planted: neither is clean
+    functions[0].append("block_sum")  # said twice of one kernel, it is shared by no other
+    assert settled((0, "softmax"), (1, "scale")) == ([True, False], 0)
 
 
 def test_kernels_that_share_a_function_are_dealt_to_different_hands():

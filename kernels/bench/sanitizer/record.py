@@ -11,6 +11,7 @@ import msgspec
 
 from kernels.bench import documents
 from kernels.bench.results import RESULTS, Provenance, ResultsError
+from kernels.bench.sanitizer.readings import is_misread
 from kernels.sources.files import write_whole
 
 SCHEMA_VERSION = 1
@@ -30,25 +31,30 @@ class Plant(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Check(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What one tool said of one path: of the path as it is, and of each of its kernels with a fault in it."""
+    """What one tool said of one path: of the path as it is, and of each of its kernels with a fault in it. `commit` is
+    that of an earlier run, where the check is not of the document's own."""
 
     tool: Tool
     clean: Literal["yes", "no", "not run"]
     reason: str | None = None
     reports: list[str] = msgspec.field(default_factory=list)  # first lines, each once
     plants: list[Plant] = msgspec.field(default_factory=list)
+    commit: str | None = None
 
     @property
     def state(self) -> str:
         """ "proved": clean, and every plant reported or nothing there to see, at least one reported. "nothing to see":
-        clean, and no kernel has what the tool looks at. "blind": clean, but a plant went unreported. Otherwise "no" or
-        "not run"."""
+        clean, and no kernel has what the tool looks at. "unproved": clean, but not every plant was run. "blind": clean,
+        but a plant went unreported. "misread": reports, all of which `readings` explains. Otherwise "no" or "not run".
+        """
+        if self.clean == "no" and self.reports and all(is_misread(self.tool, words) for words in self.reports):
+            return "misread"
         if self.clean != "yes":
             return self.clean
         states = {plant.state for plant in self.plants}
         unseen = [plant for plant in self.plants if plant.state == "cannot see"]
         if "not run" in states or not states:
-            return "not run"
+            return "unproved"
         if any(plant.reason == UNREPORTED for plant in unseen):
             return "blind"
         return "proved" if "reported" in states else "nothing to see"
@@ -80,7 +86,7 @@ class Sanitizers(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     paths: list[PathRecord]
 
 
-STATES = ("proved", "nothing to see", "blind", "no", "not run")
+STATES = ("proved", "nothing to see", "unproved", "misread", "blind", "no", "not run")
 
 
 def summary(paths: Iterable[PathRecord]) -> dict[tuple[str, str], Counter]:

@@ -151,7 +151,7 @@ def settle(
     """
     known: dict[Task, Outcome] = {}
     found = [report for report in made.log.reports if is_finding(report)]
-    named_by = {task: symbols(task) for task in tasks}
+    named_by = {task: list(dict.fromkeys(symbols(task))) for task in tasks}  # a name said twice is one kernel's still
     uses = Counter(name for names in named_by.values() for name in names)
     for (_, planted), names in named_by.items():  # whose fault a report of a shared function tells cannot be known
         names[:] = [name for name in names if planted is None or uses[name] == 1]
