@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SHOWN = {
     "proved": "clean",
     "nothing to see": "nothing there",
-    "unproved": "silent, not proved",
+    "unproved": "unproved",
     "misread": "misread",
     "blind": "not seen",
     "no": "report",
@@ -44,7 +44,7 @@ def sanitizer_summary(document: Sanitizers, caption: str = "") -> str:
     """How many paths of each operator are in which state under each tool.
 
     "clean": the tool reported the planted fault and nothing else. "nothing there": clean, and no kernel of the path has
-    what the tool looks at. "silent, not proved": nothing was reported, but not every kernel was run with a fault.
+    what the tool looks at. "unproved": nothing was reported, but not every kernel was run with a fault.
     "misread": all that was reported is explained. "not seen": the tool missed the fault, so its silence says nothing.
     """
     from kernels.bench.sanitizer.plants import TOOLS
