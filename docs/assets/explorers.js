@@ -20,6 +20,16 @@
   const owner = i => `kl-own kl-c${i % 8}`
   // "column 64" or "columns 0–31"
   const run = (word, first, last) => first === last ? `${word} ${first}` : `${word}s ${first}–${last}`
+  // A line of words, or several where the picture is narrow.
+  function lines(x, y, width, words, name) {
+    const body = [""]
+    for (const word of words.split(" ")) {
+      const longer = `${body[body.length - 1]} ${word}`.trim()
+      if (6 * longer.length > width && body[body.length - 1]) body.push(word)
+      else body[body.length - 1] = longer
+    }
+    return { body: body.map((line, i) => text(x, y + 15 * i, line, name)), height: 15 * (body.length - 1) }
+  }
   // What the colours mean: [class, or #pattern, and words] side by side, below each other where the picture is narrow.
   function legend(x, y, width, entries) {
     const body = []
@@ -62,8 +72,9 @@
         parts.push(rect(2 + lane * c, 18, c - 1, c - 1, owner(at)))
         if (c > 17) parts.push(text(2 + lane * c + c / 2, 18 + c / 2 + 4, lane, "kl-t--small kl-t--m"))
       }
-      const across = Math.max(4, Math.floor((width - 4) / 34 / 4) * 4), top = 18 + c + 26
-      parts.push(text(2, top - 8, "sectors of 32 bytes: the number of lanes that ask; four are a line of 128 bytes", "kl-t--soft"))
+      const key = lines(2, 18 + c + 18, width - 2, "sectors of 32 bytes: the number of lanes that ask; four are a line of 128 bytes", "kl-t--soft")
+      const across = Math.max(4, Math.floor((width - 4) / 34 / 4) * 4), top = 18 + c + 26 + key.height
+      parts.push(...key.body)
       for (let i = 0; i < all; i++) {
         const x = 2 + i % across * 34, y = top + Math.floor(i / across) * 22, who = lanes.get(first + i)
         parts.push(rect(x + (i % 4 ? 0 : 2), y, 32 - (i % 4 ? 0 : 2), 18, who ? owner(touched.indexOf(first + i)) : "kl-cell kl-cell--off"))
@@ -199,12 +210,13 @@
         `<path class="kl-line kl-c0" d="M${line}"/>`, text(right - 2, y(peak) - 6, `${short(peak)} TFLOP/s, ${name}`, "kl-t--soft kl-t--e"),
         `<path class="kl-gridline" d="M${x(inside)} ${base}V${y(limit(inside))}"/>`,
         `<path class="kl-own kl-c1" d="M${x(inside) - 6} ${y(limit(inside))}a6 6 0 1 0 12 0a6 6 0 1 0-12 0z"/>`,
-        text((left + right) / 2, base + 36, "operations a byte (logarithmic); upwards TFLOP/s", "kl-t--soft kl-t--m"),
       ]
+      const axis = lines(width / 2, base + 36, width - 8, "operations a byte (logarithmic); upwards TFLOP/s", "kl-t--soft kl-t--m")
+      body.push(...axis.body)
       const bytesUs = moved / (memory * 1e3), flopsUs = flops / (peak * 1e6), bound = bytesUs > flopsUs ? "memory" : "computing"
       const say = `${m} × ${n} × ${k}, ${name}: ${short(at)} operations a byte. Moving the three matrices once takes ${short(bytesUs)} µs, computing ${short(flopsUs)} µs: ` +
         `limited by ${bound}, ${short(Math.max(bytesUs, flopsUs))} µs at least, ${short(limit(at))} TFLOP/s at most.`
-      return { body, height: base + 44, say }
+      return { body, height: base + 44 + axis.height, say }
     },
   }
 
@@ -231,6 +243,7 @@
       controls.setAttribute("aria-label", this.data.caption || "What to change")
       this.stage = element("div", { className: "kl-explore__stage" })
       this.stage.append(this.svg)
+      this.stage.dataset.kind = this.data.kind
       figure.prepend(element("div", { className: "kl-explore__live" }, controls, this.say, this.stage))
       figure.classList.add("kl-explore--live")
       new ResizeObserver(() => this.stage.clientWidth !== this.width && this.draw()).observe(this.stage)

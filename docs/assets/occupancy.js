@@ -48,7 +48,10 @@
       const slider = element("input", { type: "range", min: least, max: most, step, "aria-label": `${words}, as a slider` })
       form.append(slider)
       const set = value => { typed.value = value; slider.value = value }
-      const pair = { set, read: () => Math.min(most, Math.max(least, Math.round(Number(typed.value)) || least)) }
+      const read = () => Math.min(most, Math.max(least, Math.round(Number(typed.value)) || least))
+      // While a number that no GPU takes is being typed, the answer says which one it is about.
+      const instead = () => read() === Number(typed.value) && typed.value !== "" ? "" : `This is for ${read()} ${words}; the field takes ${least} to ${most}. `
+      const pair = { set, read, instead }
       typed.addEventListener("input", () => { slider.value = pair.read(); own() })
       typed.addEventListener("change", () => { set(pair.read()); show() })
       slider.addEventListener("input", () => { typed.value = slider.value; own() })
@@ -79,10 +82,10 @@
     function show() {
       const found = occupancy(rules, arch.value, threads.read(), registers.read(), shared.read())
       const share = Math.round(100 * found.warps / found.most)
-      answer.value = found.blocks
+      answer.value = [threads, registers, shared].map(each => each.instead()).join("") + (found.blocks
         ? `${found.blocks} ${found.blocks === 1 ? "block" : "blocks"} at once: ${found.warps} of ${found.most} warps, ${share}%. ` +
           `One more is not possible: ${found.by.map(name => rules.reasons[name]).join(", and ")}.`
-        : `Not even one block can be launched: ${found.by.join(" and ")}.`
+        : `Not even one block can be launched: ${found.by.join(" and ")}.`)
       const inEach = found.blocks ? found.warps / found.blocks : 1
       slots.replaceChildren(...Array.from({ length: found.most }, (_, i) =>
         element("span", i < found.warps ? { class: `kl-occupancy__warp kl-occupancy__warp--${Math.floor(i / inEach) % 2}` } : { class: "kl-occupancy__free" })))

@@ -49,7 +49,7 @@
     if (a === b) return "Exactly."
     if (a === 0 || b === 0 || a < 0 !== b < 0) return `Off by ${(a - b).toLocaleString("en", { maximumSignificantDigits: 3 })}.`
     const times = Math.max(a / b, b / a)
-    if (times < 1.1) return `Within ${Math.max(1, Math.round(100 * (times - 1)))}%.`
+    if (times < 1.1) return `Within ${Math.ceil(100 * (times - 1) - 1e-9)}%.`
     return `${times.toLocaleString("en", { maximumSignificantDigits: 2 })} times too ${Math.abs(a) > Math.abs(b) ? "much" : "little"}.`
   }
 

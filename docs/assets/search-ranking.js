@@ -59,6 +59,11 @@
       escaped(section.raw.slice(to, to + 120)) + (to + 120 < section.raw.length ? " …" : "")
   }
 
+  // What the theme marks on the page that opens.
+  function marked(phrase) {
+    return Object.fromEntries(phrase.split(" ").map(function (word) { return [word, true] }))
+  }
+
   // The theme's answer, a list of pages with their sections each, with what was found as it stands.
   function ranked(groups, query) {
     var phrase = query.toLowerCase().replace(/["]/g, "").replace(/\s+/g, " ").trim()
@@ -75,7 +80,7 @@
       var item = found.get(section.location)
       if (item) item.score += more
       else {
-        item = Object.assign({}, section.doc, { score: more, terms: {}, text: excerpt(section, several && pieces[0] || phrase) })
+        item = Object.assign({}, section.doc, { score: more, terms: marked(phrase), text: excerpt(section, several && pieces[0] || phrase) })
         found.set(section.location, item)
       }
     })
@@ -89,7 +94,7 @@
     pages.forEach(function (items, page) {
       var first = sections.find(function (each) { return each.location === page })
       if (first && !items.some(function (item) { return item.location === page })) {
-        items.push(Object.assign({}, first.doc, { score: 0, terms: {} }))
+        items.push(Object.assign({}, first.doc, { score: 0, terms: marked(phrase) }))
       }
       items.sort(function (a, b) { return b.score - a.score })
       all.push(items)

@@ -28,8 +28,32 @@ document$.subscribe(function () {
     unname()
   }
 
+  drawer()
   reachable()
 })
+
+// The button of the drawer for the keyboard: the theme lets only a finger press it. Enter presses every label.
+function drawer() {
+  var button = document.querySelector('.md-header__button[for="__drawer"]'), toggle = document.getElementById("__drawer")
+  if (!button || !toggle || button.hasAttribute("role")) return
+  button.tabIndex = 0
+  button.setAttribute("role", "button")
+  button.setAttribute("aria-label", "Navigation")
+  var say = function () { button.setAttribute("aria-expanded", toggle.checked) }
+  var press = function () { toggle.click() }
+  toggle.addEventListener("change", say)
+  say()
+  button.addEventListener("keydown", function (event) {
+    if (event.key !== " ") return
+    event.preventDefault()
+    press()
+  })
+  document.addEventListener("keydown", function (event) {
+    if (event.key !== "Escape" || !toggle.checked || button.offsetParent === null) return
+    press()
+    button.focus()
+  })
+}
 
 // Folded answers are printed. A preview that is made anew begins again before it has ended.
 var folded = []

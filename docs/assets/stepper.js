@@ -55,7 +55,11 @@
       this.previous = button("◀ Previous", "Previous step", () => this.go({ step: this.step - 1 }))
       this.next = button("Next ▶", "Next step", () => this.go({ step: this.step + 1 }))
       this.play.addEventListener("click", () => this.toggle())
-      const quiet = () => { this.play.hidden = calm.matches; if (calm.matches) this.pause() }
+      const quiet = () => {
+        if (calm.matches && document.activeElement === this.play) this.next.focus() // what is hidden would drop the focus
+        this.play.hidden = calm.matches
+        if (calm.matches) this.pause()
+      }
       calm.addEventListener("change", quiet)
       quiet()
       const shown = button("Table", "Table of all steps", () =>

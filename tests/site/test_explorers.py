@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
 FRAME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>An explorer</title>
 <link rel="icon" href="data:,"><style>{css}</style><main><h1>An explorer</h1>{figure}</main><script>{script}</script>"""
+ROOFS = roofline_explorer([("float16", 900.0, 2), ("float32", 60.0, 4)], 4000.0, (4096, 4096, 4096))
 VALUES = [1, 3, 2, 0.5, 2.5, 4, -1, 0, 6]
 
 
@@ -111,6 +112,41 @@ def test_what_lies_past_an_edge_is_drawn_past_it_and_in_view(show, width):
     assert first_past == pytest.approx(right_of_a, abs=0.1)
 
 
+@pytest.mark.parametrize("width", [320, 390, 1000])
+def test_no_word_of_a_picture_is_cut(show, width):
+    for figure in (access_explorer(size=4), tile_explorer(200, 300, 100), merge_explorer(VALUES), ROOFS):
+        page = show(figure, width)
+        cut = page.locator(".kl-explore__stage svg").evaluate("""svg => {
+          const frame = svg.getBoundingClientRect()
+          return [...svg.querySelectorAll("text")].filter(text => {
+            const box = text.getBoundingClientRect()
+            return box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1
+          }).map(text => text.textContent)
+        }""")
+        assert cut == []
+
+
+LOOKS = """svg => [...svg.querySelectorAll('path')].map(path => {
+  const style = getComputedStyle(path)
+  return [path.getAttribute("class"), [style.fill, style.stroke, style.strokeWidth, style.strokeDasharray].join(" ")]
+})"""
+
+
+def test_forced_colours_tell_what_colours_told(show):
+    """Every class that a legend or a cell of an explorer has looks like no other one."""
+    for figure in (access_explorer(size=4), tile_explorer(200, 300, 100), merge_explorer(VALUES)):
+        page = show(figure, forced_colors="active")
+        if page.get_by_role("slider", name="Chunk").count():
+            move(page, "Chunk", 1)
+            move(page, "Step", 1)
+        looks = dict(page.locator(".kl-explore__stage svg").evaluate(LOOKS))
+        drawn = {
+            name: look for name, look in looks.items() if name and name.startswith(("kl-own", "kl-now", "kl-cell"))
+        }
+        drawn.pop("kl-cell", None)  # the matrices behind the tiles
+        assert len(drawn) > 1 and len(set(drawn.values())) == len(drawn), drawn
+
+
 def test_scores_below_zero_go_downwards(show):
     page = show(merge_explorer(VALUES, 3))
     bars = page.evaluate(
@@ -141,7 +177,7 @@ def test_merging_says_every_state(show, chunk):
 
 
 def test_roofline_names_the_limit(show):
-    page = show(roofline_explorer([("float16", 900.0, 2), ("float32", 60.0, 4)], 4000.0, (4096, 4096, 4096)))
+    page = show(ROOFS)
     assert "limited by computing, 153 µs at least, 900 TFLOP/s at most" in said(page)
     move(page, "K", 0)
     assert "limited by memory" in said(page)

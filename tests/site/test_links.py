@@ -67,3 +67,13 @@ def test_missing_page_is_styled_and_can_search(read, deployed, missing, base):
         assert page.locator("h1").inner_text() != "There is no page here"
     assert reading.failed == [f"404 {deployed.url(missing)}"]
     assert reading.outside == []
+
+
+def test_below_a_version_that_is_not_there_the_newest_is_shown(read, deployed):
+    with read("2.0/labs/3-softmax/#predict") as reading:
+        reading.page.wait_for_url("**/latest/labs/3-softmax/#predict")
+    with read("2.0/no-such-page/") as reading:
+        reading.page.wait_for_url("**/latest/no-such-page/")
+        assert reading.page.locator("h1").inner_text().startswith("There is no page here")
+        assert reading.page.evaluate("document.baseURI") == deployed.url("latest/")
+        assert reading.page.evaluate("getComputedStyle(document.querySelector('.md-header')).position") == "sticky"

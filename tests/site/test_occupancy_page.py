@@ -91,6 +91,21 @@ def test_controls_take_a_kernel_and_numbers_of_ones_own(page):
     assert shown.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_a_number_that_no_gpu_takes_is_not_taken_in_silence(page):
+    shown = page()
+    answer, threads = shown.locator("output"), shown.get_by_label("threads a block", exact=True)
+    threads.fill("5000")
+    assert answer.inner_text().startswith("This is for 1024 threads a block; the field takes 1 to 1024. ")
+    threads.fill("")
+    assert answer.inner_text().startswith("This is for 1 threads a block; ")
+    threads.fill("512")
+    assert "This is for" not in answer.inner_text()
+    threads.fill("5000")
+    threads.blur()
+    assert threads.input_value() == "1024" and "This is for" not in answer.inner_text()
+    assert shown.faults == []
+
+
 def test_without_scripts_there_is_a_table_and_no_empty_box(page):
     shown = page(scripts=False)
     assert shown.locator(".kl-occupancy").bounding_box() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -96,6 +97,60 @@ def test_keyboard_reaches_the_text_first_and_shows_where_it_is(read):
         page.keyboard.press("Tab")
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
+
+
+PLACE = """() => {
+  const box = document.activeElement.getBoundingClientRect()
+  return [document.activeElement.closest(".md-sidebar--primary") !== null, box.right <= 0 || box.left >= innerWidth]
+}"""
+
+
+def test_a_closed_drawer_takes_no_focus_and_the_keyboard_opens_it(read):
+    with read("latest/labs/3-softmax/", width=390) as reading:
+        page, button = reading.page, reading.page.get_by_role("button", name="Navigation", exact=True)
+        for _ in range(25):
+            page.keyboard.press("Tab")
+            assert page.evaluate(PLACE) == [False, False]
+        for key in ("Enter", " "):
+            button.focus()
+            page.keyboard.press(key)
+            assert button.get_attribute("aria-expanded") == "true"
+            page.wait_for_timeout(400)
+            page.locator(".md-sidebar--primary a:visible").last.focus()
+            assert page.evaluate(PLACE) == [True, False]
+            page.keyboard.press("Escape")
+            assert button.get_attribute("aria-expanded") == "false"
+            assert button.evaluate("button => button === document.activeElement")
+        assert reading.console == []
+    with read("latest/labs/3-softmax/", width=1280) as reading:
+        assert reading.page.locator(".md-sidebar--primary a:visible").count() > 3
+
+
+def test_without_scripts_the_drawer_opens_for_the_focus(read):
+    with read("latest/labs/3-softmax/", width=390, java_script_enabled=False) as reading:
+        for _ in range(12):
+            reading.page.keyboard.press("Tab")
+            reading.page.wait_for_timeout(300)
+            outside = "e => e.getBoundingClientRect().right <= 0"
+            assert not reading.page.locator(":focus").evaluate(outside)
+
+
+COLOURS = """names => {
+  const style = getComputedStyle(document.body)
+  return Object.fromEntries(names.map(name => [name, style.getPropertyValue(name)]))
+}"""
+
+
+def test_every_scheme_is_printed_in_the_light_one(read):
+    css = "".join((ROOT / "docs/assets" / name).read_text() for name in ("site.css", "lessons.css"))
+    names = sorted(set(re.findall(r"(--(?:kl|md)-[\w-]+): #", css)))
+    assert {"--md-code-fg-color", "--md-code-hl-keyword-color", "--kl-f0", "--kl-e0", "--kl-ink"} <= set(names)
+    seen = []
+    for scheme in ("light", "dark"):
+        with read("latest/labs/3-softmax/", scheme) as reading:
+            reading.page.emulate_media(media="print", color_scheme=scheme)
+            seen.append(reading.page.evaluate(COLOURS, names))
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize(("wish", "still"), [("no-preference", False), ("reduce", True)])

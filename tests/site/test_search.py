@@ -119,3 +119,10 @@ def test_what_was_found_is_shown_marked_and_as_text(open_page):
 def test_captions_of_blocks_are_not_searched(deployed):
     index = (deployed.files / "latest" / "search" / "search_index.json").read_text()
     assert "Copy as a program" not in index
+
+
+@pytest.mark.parametrize("words", ["row_sum", "tl.load", "H200", "__global__"])
+def test_what_our_ranking_found_is_marked_on_the_page_that_opens(open_page, words):
+    page, _ = open_page
+    for address in results(page, words):
+        assert "h=" not in address or "h=&" not in address.replace("#", "&"), address

@@ -250,6 +250,14 @@ def test_nothing_moves_by_itself_and_play_is_gone_for_readers_who_ask(look):
         assert "Step 2 of 6" in words(page)
 
 
+def test_play_that_goes_while_it_has_the_focus_hands_it_on(look):
+    with look(cuda_page()) as page:
+        page.locator("button", has_text="Play").focus()
+        page.emulate_media(reduced_motion="reduce")
+        page.locator("button", has_text="Play").wait_for(state="hidden")
+        assert page.evaluate("document.activeElement.textContent") == "Next ▶"
+
+
 def test_a_click_on_a_cell_a_lane_or_the_track_goes_there(look):
     with look(cuda_page()) as page:
         move(page, step=1)

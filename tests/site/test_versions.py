@@ -48,6 +48,25 @@ def test_older_version_says_that_it_is_older(read):
         assert reading.page.locator("[data-md-component=outdated]").is_hidden()
 
 
+def test_the_banner_keeps_the_place_and_leads_to_no_error(read, deployed):
+    banner = "[data-md-component=outdated] a"
+    with read(f"{OLD}/labs/3-softmax/#predict") as reading:
+        reading.page.locator(banner).click()
+        reading.page.wait_for_url("**/latest/labs/3-softmax/#predict")
+        assert reading.console == []
+    gone = deployed.files / OLD / "labs" / "gone"
+    gone.mkdir(exist_ok=True)
+    (gone / "index.html").write_bytes((deployed.files / OLD / "labs/3-softmax/index.html").read_bytes().replace(
+        b"/../latest/labs/3-softmax/", b"/../latest/labs/gone/"))  # fmt: skip
+    try:
+        with read(f"{OLD}/labs/gone/") as reading:
+            reading.page.locator(banner).click()
+            reading.page.wait_for_url("**/latest/")
+    finally:
+        (gone / "index.html").unlink()
+        gone.rmdir()
+
+
 def test_latest_moves_with_the_second_deployment(deployed):
     before = json.loads(deployed.versions_after_first)
     after = json.loads((deployed.files / "versions.json").read_text())

@@ -334,3 +334,12 @@ def test_the_browser_judges_as_another_validator_does(page):
 def test_records_of_two_gpus_are_refused():
     with pytest.raises(ValueError, match="none"):
         your_gpu([], schema())
+
+
+def test_the_field_and_a_long_name_fit_a_narrow_window(page):
+    page.set_viewport_size({"width": 320, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    document = slower(3)
+    document["provenance"]["gpu"] = "G" * 3000
+    give(page, ("mine.json", document))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
