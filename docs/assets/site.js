@@ -32,22 +32,21 @@ document$.subscribe(function () {
   reachable()
 })
 
-// The button of the drawer for the keyboard: the theme lets only a finger press it. Enter presses every label.
+// The theme's label of the drawer is for a finger alone: a button is for the keyboard, too.
 function drawer() {
-  var button = document.querySelector('.md-header__button[for="__drawer"]'), toggle = document.getElementById("__drawer")
-  if (!button || !toggle || button.hasAttribute("role")) return
-  button.tabIndex = 0
-  button.setAttribute("role", "button")
+  var label = document.querySelector('label.md-header__button[for="__drawer"]'), toggle = document.getElementById("__drawer")
+  if (!label || !toggle) return
+  var button = document.createElement("button")
+  button.type = "button"
+  button.className = label.className + " kl-drawer"
   button.setAttribute("aria-label", "Navigation")
+  button.append.apply(button, label.childNodes)
   var say = function () { button.setAttribute("aria-expanded", toggle.checked) }
   var press = function () { toggle.click() }
   toggle.addEventListener("change", say)
+  button.addEventListener("click", press)
   say()
-  button.addEventListener("keydown", function (event) {
-    if (event.key !== " ") return
-    event.preventDefault()
-    press()
-  })
+  label.replaceWith(button)
   document.addEventListener("keydown", function (event) {
     if (event.key !== "Escape" || !toggle.checked || button.offsetParent === null) return
     press()
