@@ -130,6 +130,11 @@ def test_a_product_of_matrices_is_not_limited_by_copies():
     assert not any(limited_by_copies(find(name)) for name in ("matmul", "fused_gemm", "matmul_train", "attention"))
 
 
+def test_pytorch_is_the_fastest_of_its_own_calls():
+    (found,) = cases([timed("triton", 10.0), timed("torch", 300.0), timed("cudnn", 9.0), timed("eager", 1.0)])
+    assert found.best == PYTORCH and found.ways[PYTORCH].implementation == "cudnn"
+
+
 def test_the_committed_records_make_cases_of_every_operator():
     import kernels.ops.registry as registry
 
