@@ -62,8 +62,8 @@ def limited_by_copies(op: Any) -> bool:
 def cases(records: Iterable[Record], shapes: Iterable[tuple[int, ...]] | None = None) -> list[Case]:
     """A case for each shape and dtype that was measured with our Triton kernel and with at least one other way.
 
-    PyTorch is the fastest of its own calls that gave a right result, otherwise the formula in eager mode. CUDA is the fastest of
-    our kernels in CUDA C++. `shapes` keeps only these.
+    PyTorch is the fastest of its own calls that gave a right result, otherwise the formula in eager mode. CUDA is the
+    fastest of our kernels in CUDA C++. `shapes` keeps only these.
     """
     wanted = None if shapes is None else set(shapes)
     found = []
