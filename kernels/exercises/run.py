@@ -135,9 +135,15 @@ class Checker:
         )
         stuck = threading.Timer(START_S, process.kill)
         stuck.start()
-        line = process.stdout.readline()
-        late = not stuck.is_alive()
-        stuck.cancel()
+        try:
+            line = process.stdout.readline()
+        except BaseException:  # Ctrl-C: nobody else knows of the process yet
+            process.kill()
+            _close(process)
+            raise
+        finally:
+            late = not stuck.is_alive()
+            stuck.cancel()
         ended = f"its process {f'did not answer within {START_S:g} s' if late else 'ended at once'}"
         answer = json.loads(line) if line else {"ready": False, "reason": ended}
         if not answer["ready"]:

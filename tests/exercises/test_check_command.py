@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -294,3 +296,30 @@ def test_plain_python_needs_neither_torch_nor_numpy(files):
     assert done.returncode == 0, done.stdout + done.stderr
     proof = subprocess.run([sys.executable, "-c", "import numpy"], env=environment, capture_output=True, check=False)
     assert proof.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="asks Linux for a process's children")
+def test_ctrl_c_while_the_checks_start_ends_them_and_the_command(files, tmp_path):
+    write(files, RIGHT)
+    slow = "import sys, time\nif 'kernels.exercises.warm' in sys.orig_argv:\n    time.sleep(60)\n"
+    (tmp_path / "sitecustomize.py").write_text(slow, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from kernels.lessons.command import app; app()", "check", "halves"],
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)]), "KERNEL_LESSONS_ROOT": str(files.root)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        began = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        end = time.monotonic() + 60
+        while not (children := began.read_text().split()) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert children, "no process for the checks was started"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) != 0
+        assert b"Traceback" not in process.stdout.read()
+        assert not any(Path(f"/proc/{child}").exists() for child in children)
+    finally:
+        process.kill()
+        process.stdout.close()
