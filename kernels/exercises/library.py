@@ -116,6 +116,11 @@ def find(name: str, root: Path | None = None) -> Files:
     short = Path(name.strip()).stem if name.endswith((".py", ".toml")) else name.strip()
     if short in known:
         return Files(short, root)
+    if name.endswith(".md"):
+        page = "/".join(Path(name).parts[-2:])
+        there = [each for each in known if described(Files(each, root)).lesson.partition("#")[0] == page]
+        if there:
+            raise UnknownExercise(f"{name!r} is a page; its exercise is {' or '.join(there)}.")
     near = difflib.get_close_matches(short.lower(), known, 3, 0.5) or [each for each in known if short.lower() in each]
     if near:
         raise UnknownExercise(f"there is no exercise {name!r}; did you mean {' or '.join(near)}?")

@@ -36,6 +36,8 @@ def main(arguments=None):
     parser.add_argument("--mine", action="store_true", help="your answer, not the solution")
     parser.add_argument("--splits", type=int, default=128)
     chosen = parser.parse_args(arguments)
+    if chosen.splits < 1:
+        parser.error(f"--splits is {chosen.splits}; expected at least 1, the whole row in one piece.")
     difference, said = compare(chosen.splits, chosen.mine)
     print(f"{said}: no weight is further than {difference:.0e} from torch.softmax")
 

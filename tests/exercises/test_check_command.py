@@ -200,6 +200,24 @@ def test_names(check):
     assert code == 2 and "halves" in text
 
 
+def test_the_path_of_a_page_names_its_exercise(files):
+    from kernels.exercises import library
+
+    page = library.described(files).lesson.partition("#")[0]
+    with pytest.raises(library.UnknownExercise, match="is a page; its exercise is halves"):
+        library.find(f"docs/{page}", files.root)
+    with pytest.raises(library.UnknownExercise, match="there is no exercise"):
+        library.find("docs/lessons/99-nothing.md", files.root)
+
+
+def test_no_splits_is_a_sentence(capsys):
+    from lessons_src.examples import try_split
+
+    with pytest.raises(SystemExit):
+        try_split.main(["--splits", "0"])
+    assert "--splits is 0; expected at least 1" in capsys.readouterr().err
+
+
 def test_a_file_that_is_gone_says_how_to_get_it_back(check, files):
     files.starter.unlink()
     code, text = check("halves")
