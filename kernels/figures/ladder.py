@@ -57,5 +57,7 @@ def ladder_chart(rows: Sequence[Rung], caption: str = "") -> str:
         return bar_chart(bars, "TFLOP/s", caption, log=True, heading="rung")
     series: dict[str, list[tuple[float, float]]] = {}
     for rung in rows:
-        series.setdefault(rung.name.removeprefix("matmul_"), []).append((rung.size, rung.tflop_per_s))
+        name = rung.name.removeprefix("matmul_")
+        both = len({other.dtype for other in rows if other.name == rung.name}) > 1  # cuBLAS has a line for each dtype
+        series.setdefault(f"{name}, {rung.dtype}" if both else name, []).append((rung.size, rung.tflop_per_s))
     return line_chart(series, "M = N = K", "TFLOP/s", caption, log_x=True, log_y=True, log_base_x=2)
