@@ -118,7 +118,7 @@ def _is_sentence(line: str, around: list[str]) -> bool:
     if len(line) <= PHONE or len(parts) > 2 or " | " in line or wrapped:
         return False
     letters = sum(each.isalpha() or each == " " for each in words)
-    return len(words) > PHONE // 2 and words.count(" ") >= 5 and letters > 0.6 * len(words)
+    return len(words) > PHONE // 2 and words.count(" ") >= 5 and letters > 0.5 * len(words)
 
 
 def _output(match: re.Match) -> str:

@@ -26,6 +26,7 @@ _STANDING = {
     "The kernel has no shared memory.": "nothing there",
     "The kernel has no barrier.": "nothing there",
     "The kernel reads nothing from global memory.": "nothing there",
+    "The time of the run was over.": "not run",
 }
 _BAD = ("blind", "no", "not run")
 
@@ -76,6 +77,10 @@ def _name(kernel: str) -> str:
 def _said(check: Check, standing: dict[str, set[str]]) -> Markup:
     """The state, and what is to say about it beyond that. A sentence that many paths share goes to `standing`, under
     the words that stand for it; kernels are named where it is said of some of them."""
+    whole = _STANDING.get(check.reason or "")
+    if whole == _SHOWN[check.state]:
+        standing.setdefault(whole, set()).add(check.reason)
+        return Markup(_mark(check.state, whole))
     words = [escape(word) for word in ([check.reason] if check.reason else check.reports)]
     alike = len({plant.reason for plant in check.plants}) == 1
     for plant in check.plants if not words else ():

@@ -26,6 +26,7 @@ _TAG = re.compile(r"<[^>]*>")
 _MISSING = re.compile(
     r"\bnot (been )?(measured|run|read|built|taken)\b[^.]*\byet\b"
     r"|\b(without|no|not met) (a|the|that) (measurement|number)\b"
+    r"|\[not on that machine"
     r"|\buntil it is measured\b|\bno (record|result)\b[^.]*\byet\b",
     re.IGNORECASE,
 )

@@ -117,6 +117,16 @@ def test_the_tables_show_every_state_and_escape_what_the_tool_said():
     assert "earlier run" not in whole and "Why is not known." in whole
 
 
+def test_that_the_time_was_over_is_said_once():
+    made = document()
+    over = "The time of the run was over."
+    for path in made.paths:
+        checks = {check.tool: check for check in path.checks}
+        checks["synccheck"].clean, checks["synccheck"].reason = "not run", over
+    table, below = sanitizer_table(made.paths).split("</table>")
+    assert over not in table and below.count(over) == 1 and table.count(">not run<") == len(made.paths)
+
+
 def test_the_page_says_once_what_is_of_an_earlier_run_and_why_something_is_misread_or_not_seen():
     made = document()
     checks = {check.tool: check for check in made.paths[0].checks}
