@@ -16,7 +16,7 @@ MISSING = (
     "The prediction stands, and has not met a measurement on this GPU.",
     "Count first, measure later: there is no record of these on this GPU yet.",
     "Until it is measured, none of the three is better than the others.",
-    "$ nsys profile --trace=cuda\nnsys: not on PATH, nor beside the CUDA toolkit of this machine.\n[not on that machine]",
+    "$ nsys profile\nnsys: not on PATH, nor beside the CUDA toolkit of this machine.\n[not on that machine]",
 )
 MEASURED = (
     "add 1048576, warm: ours and torch do not differ by more than their spreads.",
