@@ -84,14 +84,16 @@ def _title(file) -> str:
 
 
 def on_files(files, *, config):
-    """Make a page for every file that a page includes and none shows whole."""
+    """Make a page for every file that a page includes and none shows whole, and alone."""
     _whole.clear()
     if _command == "serve":
         return files
     root = Path(config.config_file_path).parent
     wanted: dict[str, list[tuple[str, str]]] = {}
     for file in files.documentation_pages():
-        _whole.update(dict.fromkeys(whole_files(file.content_string, root), file.src_uri))
+        whole = whole_files(file.content_string, root)
+        if len(whole) == 1:  # the lines of two would have the same anchors
+            _whole[whole.pop()] = file.src_uri
         for path in source_paths(file.content_string, root):
             wanted.setdefault(path, []).append((file.src_uri, _title(file)))
     for path in sorted(wanted.keys() - _whole.keys()):

@@ -134,6 +134,16 @@ def test_a_file_has_one_page_which_says_where_it_is_shown(monkeypatch):
     assert beside.count('<a href="to source/kernels/ops/add.py.md">') == 1
 
 
+def test_two_whole_files_of_a_page_have_pages_of_their_own(monkeypatch):
+    hook = runpy.run_path(str(ROOT / "docs/.theme/sources.py"))
+    generated = lambda config, uri, content: SimpleNamespace(src_uri=uri, content_string=content)  # noqa: E731
+    monkeypatch.setattr(hook["File"], "generated", generated)
+    site = Site(both='# Both\n\ninclude="cuda/kernels.cu"\n\ninclude="kernels/ops/add.py"')
+    hook["on_files"](site, config=SimpleNamespace(config_file_path=str(ROOT / "mkdocs.yml")))
+    made = [name for name in site if name.startswith("source/")]
+    assert made == ["source/cuda/kernels.cu.md", "source/kernels/ops/add.py.md"]  # their lines would share anchors
+
+
 def test_a_path_is_broken_behind_a_stroke_and_never_within_a_word():
     shown = typesetting("<h1 id='a'><code>kernels/ops/row_plan.py</code></h1><code>kernels/ops/row_plan.py</code>")
     assert shown.startswith("<h1 id='a'><code>kernels/<wbr>ops/<wbr>row_<wbr>plan.py</code></h1><code>kernels/ops")
