@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(kTmaThreads, kTmaBlocks)
             }
             wmma_product(sums, factors[step % 2]);
         }
-        // What was read has been multiplied, so it has arrived: a barrier alone does not say so of a load. The copy unit may
-        // write over it now.
+        // What was read has been multiplied, so it has arrived. The barrier orders the threads among themselves; the copy unit,
+        // which may write over the stage now, is none of them.
         __syncthreads();
         if (threadIdx.x == 0 && tile + kTmaStages < tiles) {
             fetch(tile + kTmaStages, stage);
