@@ -63,8 +63,9 @@ def plan_ring(D: int, causal: bool, Sk: int) -> RingPlan:
     """What was fastest on an H200, in two sweeps of plans.
 
     Heads of 64 without a mask: exponentials take longer than products, so a fourth of them is multiplied (2.4%
-    faster; with heads of 128 it was 4% slower). Causal heads of 128: four side by side, with up to 4096 keys 3 to 8%
-    faster than one after the other; with 16384 keys that alone was measured. NEAR lies between the two.
+    faster in the sweep, whose text lost NaN; the kernel's has one product more. With heads of 128: 4% slower).
+    Causal heads of 128: four side by side, with up to 4096 keys 3 to 8% faster than one after the other; with 16384
+    keys that alone was measured. NEAR lies between the two.
     """
     if D == 64 and not causal:
         return RingPlan(slots=2, schedule="strided", mixed=True)
