@@ -8,7 +8,7 @@ strides at multiples of 16 bytes, and strides above 0. `refusal` says what does 
 import heapq
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import torch
 import triton
@@ -184,7 +184,9 @@ def planned_order(
     return (*starts, *(tile for mine in lists for tile in mine), 0)
 
 
-@lru_cache(maxsize=64)
+# All lists are kept, four bytes a tile: a captured CUDA graph has only the address of its list, and memory that a list
+# gave back would be somebody else's when the graph is replayed.
+@cache
 def _order_on(device: torch.device, *work: object) -> torch.Tensor:
     return torch.tensor(planned_order(*work), dtype=torch.int32, device=device)
 

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import weakref
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -169,6 +170,15 @@ def test_a_planned_schedule_has_every_tile_once_and_no_program_waits_long():
             work.append(sum(host.blocks_of(m, S, S, causal, window, plan.tile_rows, plan.block_n) for m in tiles))
         if heads > 7:
             assert max(work) < 1.05 * sum(work) / programs
+
+
+def test_the_list_of_a_captured_launch_is_kept_whatever_else_is_launched():
+    # A CUDA graph that captured a launch holds its list's address alone; another tensor would get memory given back.
+    plan, cpu = RingPlan(schedule="planned"), torch.device("cpu")
+    captured = weakref.ref(host._order_on(cpu, 1, 128, 128, True, 0, plan, 1))
+    for keys in range(1, 513):
+        host._order_on(cpu, 1, 128, keys, False, 0, plan, 1)
+    assert captured() is not None
 
 
 VIEWS = {
