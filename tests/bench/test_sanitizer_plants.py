@@ -93,15 +93,20 @@ def test_barriers_are_taken_out_or_left_out_by_one_thread():
     shares = PTX.replace("ld.global.b32 %r1, [%rd1];", "atom.global.gpu.relaxed.add.u32 %r1, [%rd1], 1;")
     kept = plants.planted_ptx("racecheck", shares)  # barriers behind a number that all threads get stay
     assert kept.count("bar.sync") == PTX.count("bar.sync") == 2
-    broken = plants.planted_ptx("synccheck", PTX)
-    assert broken.count("@%plant_p bar.sync") == 1 and broken.count("bar.sync") == 2
+    hands = PTX.replace("ld.global.b32 %r1, [%rd1];", "mbarrier.arrive.shared.b64 _, [%r1];")
+    kept = plants.planted_ptx("racecheck", hands)  # and those of warps that hand work to warps
+    assert kept.count("bar.sync") == 2
+    broken = plants.planted_ptx("synccheck", PTX)  # the first may stand where block 0 never comes
+    assert broken.count("@%plant_p bar.sync") == broken.count("bar.sync") == 2
+    assert plants.planted_ptx("synccheck", hands).count("@%plant_p bar.sync") == 1
 
 
-def test_all_threads_write_one_word_before_anything_else():
+def test_all_threads_of_one_block_write_one_word_before_anything_else():
     planted = plants.all_threads_write_one_word(PTX)
-    assert planted.count("st.volatile.shared.b32 [%plant_a], %plant_t") == 1
+    assert planted.count("@%plant_p st.volatile.shared.b32 [%plant_a], %plant_t") == 1
+    assert all(f"%ctaid.{axis}" in planted for axis in "xyz") and "setp.eq.s32 %plant_p, %plant_a, 0" in planted
     assert planted.index("st.volatile") < planted.index("ld.global")
-    added = planted[planted.index("\n{ .reg .b32 %plant_a") : planted.index("%plant_t; }\n") + 12]
+    added = planted[planted.index("\n{ .reg .pred %plant_p") : planted.index("%plant_t; }\n") + 12]
     assert planted.replace(added, "") == PTX
     with pytest.raises(ValueError, match="no shared memory named global_smem"):
         plants.all_threads_write_one_word(PTX.replace("global_smem", "elsewhere"))

@@ -83,17 +83,19 @@ def renamed(ptx: str, name: str, new: str) -> str:
 def without_barriers(ptx: str) -> str:
     """The PTX without the barriers of its block: what they kept in order is a race.
 
-    A kernel with a global atomic keeps them: there they may bring all threads the number of the part that they own,
-    without which the kernel would end the process by an address, or wait for ever, before anything is reported.
+    A kernel with a global atomic or an mbarrier keeps them: there they may bring all threads the number of the part
+    that they own, or hand work from warps to warps, without which the kernel would end the process by an address, or
+    wait for ever, before anything is reported.
     """
-    return ptx if _ATOMIC.search(ptx) else _BARRIER.sub("", ptx)
+    return ptx if _ATOMIC.search(ptx) or "mbarrier." in ptx else _BARRIER.sub("", ptx)
 
 
 def all_threads_write_one_word(ptx: str) -> str:
-    """The PTX in which every thread begins by writing its own number to the first word of shared memory.
+    """The PTX in which every thread of block 0 begins by writing its own number to the first word of shared memory.
 
     Nothing has been put there yet, so the kernel computes what it did; threads of two warps that write to one place
-    with no barrier between them are a race all the same.
+    with no barrier between them are a race all the same. The other blocks do not: blocks that wait for one another
+    stood still for longer than a run has, while the tool noted the races of every one of them.
 
     Raises:
         ValueError: the kernel has no shared memory of Triton's.
@@ -101,15 +103,22 @@ def all_threads_write_one_word(ptx: str) -> str:
     if "global_smem" not in ptx:
         raise ValueError("The PTX has no shared memory named global_smem.")
     write = (
-        "\n{ .reg .b32 %plant_a, %plant_t; mov.u32 %plant_t, %tid.x; mov.u32 %plant_a, global_smem; "
-        "st.volatile.shared.b32 [%plant_a], %plant_t; }\n"
+        "\n{ .reg .pred %plant_p; .reg .b32 %plant_a, %plant_b, %plant_t; "
+        "mov.u32 %plant_a, %ctaid.x; mov.u32 %plant_b, %ctaid.y; or.b32 %plant_a, %plant_a, %plant_b; "
+        "mov.u32 %plant_b, %ctaid.z; or.b32 %plant_a, %plant_a, %plant_b; setp.eq.s32 %plant_p, %plant_a, 0; "
+        "mov.u32 %plant_t, %tid.x; mov.u32 %plant_a, global_smem; "
+        "@%plant_p st.volatile.shared.b32 [%plant_a], %plant_t; }\n"
     )
     body = re.compile(r"(\.entry\b[^{]*\{)")
     return body.sub(lambda match: match.group(1) + write, ptx, count=1)
 
 
 def one_thread_leaves_out_a_barrier(ptx: str) -> str:
-    """The PTX in which thread 0 of block 0 does not come to the first barrier, while its warp does."""
+    """The PTX in which thread 0 of block 0 does not come to the first barrier, while its warp does.
+
+    In a kernel without mbarriers it comes to no barrier at all: the first one may stand in a loop that block 0 does
+    not enter. Where warps hand work to warps by mbarriers one is enough, and the others keep the hand-over alive.
+    """
 
     def broken(match: re.Match[str]) -> str:
         return (
@@ -118,7 +127,7 @@ def one_thread_leaves_out_a_barrier(ptx: str) -> str:
             f"@%plant_p {match.group(0)} }}"
         )
 
-    return _BARRIER.sub(broken, ptx, count=1)
+    return _BARRIER.sub(broken, ptx, count=1 if "mbarrier." in ptx else 0)
 
 
 def planted_ptx(tool: str, ptx: str) -> str:
