@@ -6,10 +6,11 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from kernels.exercises.library import EXERCISES
 from kernels.lessons.model import PageOutcome, PageSource
 from kernels.sources import Snippet, Sources, source_of
 
@@ -27,6 +28,18 @@ class Look:
         self._measured: dict[str, dict[str, str]] = {}
         self._fingerprints: dict[str, str] = {}
         self._snippets: dict[str, Snippet] = {}
+        self._exercises = {path: _stamp(path) for path in (root / EXERCISES).glob("*.py")}
+
+    def was_saved(self, reached: Iterable[str]) -> bool:
+        """Whether an exercise among the symbols and files that an output stands on was saved since this look began.
+
+        A run goes on when a learner saves an exercise; what it gave then may be of one text or of the other.
+        """
+        texts = "\n".join(reached)
+        paths = self._exercises.keys() | set((self.root / EXERCISES).glob("*.py"))
+        changed = {path.stem for path in paths if self._exercises.get(path, "") != _stamp(path)}
+        folder = EXERCISES.replace("/", "[./]")
+        return any(re.search(rf"\b{folder}[./]{re.escape(name)}\b", texts) for name in changed)
 
     def forget_data(self) -> None:
         """Read data files again: what ran may have written them. No run writes sources."""

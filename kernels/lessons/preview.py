@@ -42,7 +42,9 @@ class Preview:
         self.turns = Turns()
         """Which pages a build looks at, where others follow it."""
         self.saved: Callable[[], bool] = lambda: False
-        """Whether a file was saved since the build began."""
+        """Whether a file was saved since the build began for which what is being built makes way."""
+        self.can_wait: Callable[[Path], bool] = lambda path: False
+        """Whether a file is none that somebody waits to see on a page: what is being built goes on when it is saved."""
         self.addresses: dict[str, str] = {}
         """The pages that a browser can ask for, by the paths of their files below the site."""
         self.common = ""

@@ -6,6 +6,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from kernels.lessons.keys import heard
@@ -20,9 +21,10 @@ _PATIENCE_S = 120.0  # for a page that is asked for and not there yet
 class EditedFirst:
     """Goes before a live reload server among the bases of a class, and takes the place of its loop.
 
-    Waiting for a page ends when that page is there, not when all are; a page that nobody has seen is built when a
+    A page is answered as it was last shown, also while another build runs; one that nobody has seen is built when a
     browser asks for it. A browser is told to load again when the page that it shows does not look as before, and when
-    something was saved that is no page, as a style sheet is. A build that fails leaves what is shown.
+    something was saved that is no page, as a style sheet is. A build that fails leaves what is shown. What can wait, as
+    an exercise, stops no build: it has its turn after that.
     """
 
     _preview = Preview()
@@ -34,12 +36,19 @@ class EditedFirst:
     """When pages that look different were last shown, by their names."""
     _of_all = 0
     """When something was last shown that is no page."""
+    _paths: tuple[Path, ...] = ()
+    """What was saved since the build began."""
 
     def follow(self, preview: Preview, accept: Callable[[], None]) -> None:
         """Let a build render the edited page only, as another comes after it. `accept` is called for the key a."""
         self._preview, self._accept = preview, accept
         preview.turns.stepwise = True
-        preview.saved = lambda: self._want_rebuild
+        preview.saved = lambda: self._want_rebuild and not self._can_wait(self._paths)
+
+    def note(self, path: Path) -> None:
+        """Remember what was saved; that something was is told apart, and later."""
+        with self._rebuild_cond:
+            self._paths = (*self._paths, path)
 
     def hear(self, key: str) -> None:
         """Remember that the key a was pressed; the loop answers, between two builds."""
@@ -87,10 +96,10 @@ class EditedFirst:
                     return
                 asked, self._asked_to_accept = self._asked_to_accept, False
                 edited, self._want_rebuild = self._want_rebuild, False
-                if edited:
-                    while self._rebuild_cond.wait(timeout=self.build_delay):
-                        self._want_rebuild = False
-                    self._wanted_epoch = _now()  # from here on a browser waits for the new page
+                while edited and self._rebuild_cond.wait(timeout=self.build_delay):
+                    self._want_rebuild = False
+                unseen = self._can_wait(self._paths)  # what was saved is shown nowhere but on pages
+                self._paths = ()
             began = time.perf_counter()
             if asked and not edited:
                 self._accept()
@@ -101,15 +110,17 @@ class EditedFirst:
             with self._epoch_cond:
                 if failed:
                     self._failures += 1
-                    self._wanted_epoch = self._visible_epoch
-                elif edited or self._preview.repainted:
-                    self._visible_epoch = self._wanted_epoch = self._wanted_epoch if edited else _now()
+                elif self._preview.repainted or (edited and not unseen):
+                    self._visible_epoch = self._wanted_epoch = _now()  # equal, or requests wait for the build's end
                     self._epochs = {**self._epochs} | dict.fromkeys(self._preview.repainted, self._visible_epoch)
                     if not self._preview.repainted:
                         self._of_all = self._visible_epoch
                 self._epoch_cond.notify_all()
             if not failed:
                 self._tell(time.perf_counter() - began, edited)
+
+    def _can_wait(self, paths: tuple[Path, ...]) -> bool:
+        return bool(paths) and all(self._preview.can_wait(path) for path in paths)
 
     def _tell(self, seconds: float, edited: bool) -> None:
         names = self._preview.rendered

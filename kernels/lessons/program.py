@@ -9,22 +9,35 @@ from textwrap import indent
 
 from kernels.lessons.model import Block, PageScan
 
+SILENT = 'import os, sys; shown, sys.stdout = sys.stdout, open(os.devnull, "w", encoding="utf-8")'
+SILENT += "  # what earlier blocks print stands on the page\n"
+AGAIN = "sys.stdout = shown  # from here on, this block\n"
+IN_WORDS = "import sys; from kernels.lessons.in_words import InWords; sys.stdout = InWords(sys.stdout)"
+IN_WORDS += "  # a figure as its words\n"
+ADDED = (SILENT, AGAIN, IN_WORDS)
+"""Lines that a program has beside the code of blocks."""
 INTERPRETED = 'import os; os.environ["TRITON_INTERPRET"] = "1"  # Triton without a GPU\n'
 
 
 def program_of(scan: PageScan, block: Block, mark: str = "") -> str:
     """The block as a program that runs as it is: its session's earlier code first.
 
-    mark: a comment to stand above the block itself.
+    A Python program prints what the block prints, and of a figure the words. With a `mark`, a comment to stand above
+    the block itself, it is one to work on: earlier code prints as well, and a figure is printed as it is.
     """
     same = before_and(scan, block)
-    marked = f"{mark}\n{block.code}" if mark and len(same) > 1 else block.code
+    above = f"{mark}\n" * bool(mark and len(same) > 1)
+    if not mark and block.language == "python":
+        above = AGAIN * (len(same) > 1) + IN_WORDS * block.html
+    marked = above + block.code
     code = "\n\n".join(marked if each is block else _gone_through(each) for each in same) + "\n"
     if block.language == "bash":
         return "set -euo pipefail\n" + code
     head = f"# {scan.source.name}, block {block.id}\n"
     if any("triton" in each.needs for each in same):
         head += INTERPRETED
+    if len(same) > 1 and not mark:
+        head += SILENT
     return head + code
 
 

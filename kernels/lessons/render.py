@@ -197,15 +197,21 @@ class PageRenderer:
         return f'<div class="kl-block__bar" data-search-exclude>{"".join(words)}{scratch}{button}</div>'
 
     def _errors(self, faults: list[Fault]) -> str:
-        parts = []
-        for fault in faults:
-            detail = f"<pre>{escape(fault.detail)}</pre>" if fault.detail and self.authoring else ""
-            place = f"{fault.page}:{fault.line}"
-            parts.append(
-                f'<div class="kl-error kl-error--{escape(fault.kind)}" role="note">'
-                f"<strong>{escape(fault.kind)}</strong> {escape(place)}: {escape(fault.message)}{detail}</div>"
-            )
-        return "".join(parts)
+        return "".join(self._error(fault) for fault in faults)
+
+    def _error(self, fault: Fault) -> str:
+        """A fault in the page: what failed as it is; what only differs from what was accepted in one folded line."""
+        detail = f"<pre>{escape(fault.detail)}</pre>" if fault.detail and self.authoring else ""
+        said = f"<strong>{escape(fault.kind)}</strong> {escape(f'{fault.page}:{fault.line}: {fault.message}')}"
+        tag, attributes = "div", f'class="kl-error kl-error--{escape(fault.kind)}" role="note"'
+        if fault.kind == "stale":
+            detail = ""  # names of modules say nothing to who reads the page; reports have them
+        elif fault.kind == "drift" and self.authoring:
+            tag, attributes = "details", attributes.removesuffix(' role="note"')
+            said = f"<summary>{said.replace(' (check: exact)', ' from the accepted one')}</summary>"
+            if any(block.id == fault.block and block.html for block in self.outcome.scan.blocks):
+                detail = "<p>Above is what it draws today. The terminal of this preview has the difference.</p>"
+        return f"<{tag} {attributes}>{said}{detail}</{tag}>"
 
     def _faults_at(self, line: int) -> list[Fault]:
         return [f for f in self.outcome.faults if f.line == line + self._source.line_offset and f.kind == "option"]

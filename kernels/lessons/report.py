@@ -45,7 +45,10 @@ def describe(fault: Fault, docs: str = "docs") -> str:
     """One fault: place, kind and sentence, then its diff or traceback indented, then what to do."""
     name = f" [{fault.block}]" if fault.block else ""
     lines = [f"{fault.where(docs)}: {fault.kind}{name}: {fault.message}"]
-    lines += ["    " + line for line in fault.detail.split("\n") if fault.detail]
+    if fault.kind == "stale" and fault.detail:  # what has changed: no diff, and no traceback
+        lines[0] += f": {fault.detail}"
+    else:
+        lines += ["    " + line for line in fault.detail.split("\n") if fault.detail]
     if advice := ADVICE.get(fault.kind, ""):
         lines.append("    → " + advice.format(page=fault.page))
     return "\n".join(lines)

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,9 @@ _UNTOLD = ("9p", "afs", "ceph", "cifs", "drvfs", "fuse", "nfs", "prl_fs", "smb",
 class Watcher:
     """What a live reload server calls of an observer, over two of them: one listens and one looks."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[Path], None] = lambda path: None) -> None:
+        """`tell` hears the path of what was saved, before its handler hears that something was."""
+        self._tell = tell
         self._looks: BaseObserver = PollingObserverVFS(os.stat, _entries, polling_interval=LOOK_S)
         self._listens: BaseObserver | None = None
         self._started = False
@@ -44,9 +46,9 @@ class Watcher:
     def schedule(self, handler: events.FileSystemEventHandler, path: str, *, recursive: bool = True) -> _Watched:
         """Hand what is saved below a folder, or to one file, to `handler`; returns what `unschedule` takes."""
         if Path(path).is_dir():
-            watched = _Watched(_Saves(handler), path, recursive)
+            watched = _Watched(_Saves(handler, self._tell), path, recursive)
         else:  # its folder: many editors put another file in its place, and what watches the first goes with it
-            watched = _Watched(_Saves(handler, only=Path(path).name), str(Path(path).parent), False)
+            watched = _Watched(_Saves(handler, self._tell, only=Path(path).name), str(Path(path).parent), False)
         self._watched.append(watched)
         if self._started:
             self._watch(watched)
@@ -108,14 +110,17 @@ class _Saves(events.FileSystemEventHandler):
     A folder that is gone is passed on as a file, since MkDocs does not listen to folders.
     """
 
-    def __init__(self, handler: events.FileSystemEventHandler, only: str = "") -> None:
+    def __init__(self, handler: events.FileSystemEventHandler, tell: Callable[[Path], None], only: str = "") -> None:
         self.handler: events.FileSystemEventHandler | None = handler
+        self.tell = tell
         self.only = only
 
     def on_any_event(self, event: events.FileSystemEvent) -> None:
         paths = [Path(os.fsdecode(path)) for path in (event.src_path, event.dest_path) if path]
-        saved = any(is_page_or_code(path) and self.only in ("", path.name) for path in paths)
+        saved = [path for path in paths if is_page_or_code(path) and self.only in ("", path.name)]
         if saved and self.handler is not None:
+            for path in saved:
+                self.tell(path)
             self.handler.on_any_event(events.FileDeletedEvent(event.src_path) if event.is_directory else event)
 
 

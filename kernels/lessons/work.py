@@ -209,7 +209,10 @@ class PageWork:
     def _remember(self, block: Block, output: Output) -> None:
         environment = self.engine.machine.environment(self.scan.needs_of(block))
         commit = self.commits[block.id] = self.engine.commit
-        run = {"environment_hash": machine.digest(environment), "code": self.reach.of_block(block, output)[0]}
+        code, reached = self.reach.of_block(block, output)
+        if self.reach.look.was_saved(reached):
+            return  # the next build runs it again
+        run = {"environment_hash": machine.digest(environment), "code": code}
         self.engine.runs.add(self.scan.source, block.id, run | {"output": vars(output), "commit": commit})
 
     # What is shown and what is wrong
@@ -288,7 +291,7 @@ class PageWork:
         because = f"{what} changed" if names else "its own code or an earlier block of its session changed"
         runs_here = self.outcome.waiting and not self.engine.machine.lacking(self.scan.needs_of(block))
         waits = "; it waits for its turn to be run here" if runs_here else ""
-        self._block_fault(faults, block, "stale", f"recorded on {stored.label} from other code: {because}{waits}")
+        self._block_fault(faults, block, "stale", f"recorded on {stored.label} from other code{waits}", because)
 
     def _confirmed(self, block: Block, stored: Accepted) -> bool:
         """A run of today's code gave what is accepted: other code, same output, nothing on the page is untrue."""

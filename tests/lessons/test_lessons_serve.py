@@ -25,7 +25,9 @@ pytestmark = pytest.mark.slow
 def preview(project: Project):
     project.write("kernels/toy.py", "FACTOR = 7\n\n\ndef f():\n    return 6 * FACTOR\n")
     code = marks("a") + "\nfrom kernels.toy import f; print(f())"
-    project.page("index", f"# I\n\nOld words.\n\n{fence(code, 'a')}")
+    drawn = 'drawn html="1"'
+    table = "from kernels.toy import f; print(f'<table><tr><td>{f()}</td></tr></table>')"
+    project.page("index", f"# I\n\nOld words.\n\n{fence(code, 'a')}\n{fence(table, drawn)}")
     project.page("other", f"# O\n\nMore words.\n\n{fence(marks('b') + chr(10) + 'print(5)', 'b')}")
     assert project.lessons("accept").status == 0
     project.ran()
@@ -137,6 +139,66 @@ def test_an_edit_of_an_operator_runs_only_what_imports_it(preview):
     assert "48" in preview.read()
     time.sleep(0.5)
     assert preview.project.ran() == ["a"]
+
+
+def test_a_difference_is_one_folded_line_which_shows_no_markup(preview):
+    preview.project.edit("kernels/toy.py", "FACTOR = 7", "FACTOR = 8")
+    preview.wait_for("the output differs")
+    page = preview.read()
+    folded = re.findall(
+        r'<details class="kl-error kl-error--drift"><summary>(.*?)</summary>(.*?)</details>', page, re.S
+    )
+    assert [re.sub("<.*?>", "", summary) for summary, _ in folded] == [
+        f"drift index.md:{line}: the output differs from the accepted one" for line in (5, 10)
+    ]
+    assert "-42\n+48" in folded[0][1] and "&lt;table" not in folded[1][1]
+    assert "+<table><tr><td>48" in preview.said.read_text()  # who writes the page finds it there
+
+
+EXERCISE = "lessons_src/exercises/sums.py"
+
+
+def until(what, limit_s: float = 30.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_saved_exercise_stops_no_run_and_pages_are_answered_meanwhile(preview):
+    """The block runs once for the edit, though the exercise is saved twice while it does."""
+    project = preview.project
+    project.write("lessons_src/exercises/sums.py", "ONE = 1\n")
+    preview.wait_for("Old words")
+    time.sleep(1.0)
+    project.ran()
+    code = f"{marks('c')}\nimport time; time.sleep(4); print(6)\n{marks('d')}"
+    project.edit("docs/other.md", f"{marks('b')}\nprint(5)", code)
+    until(lambda: project.log.exists())
+    for number in (2, 3):
+        project.write(EXERCISE, f"ONE = {number}\n")
+        began = time.monotonic()
+        assert "More words" in preview.read("other/") and "Old words" in preview.read()
+        assert time.monotonic() - began < 2
+        time.sleep(0.5)
+    preview.wait_for("<code>6", "other/")
+    time.sleep(2)
+    assert project.ran() == ["c", "d"]
+
+
+def test_what_ran_while_its_exercise_was_saved_runs_again(preview):
+    """The shell block stands on the exercise that it checks: its first run may have seen either text."""
+    project = preview.project
+    project.write(EXERCISE, "ONE = 1\n")
+    code = f'echo -n "s " >> "$RAN_LOG"; cat {EXERCISE}; sleep 3 # lessons check sums'
+    project.page("other", f"# O\n\nMore words.\n\n{fence(code, 's', 'bash')}")
+    until(lambda: "s" in (project.log.read_text().split() if project.log.exists() else []))
+    time.sleep(0.5)
+    project.write(EXERCISE, "ONE = 2\n")
+    preview.wait_for("ONE = 1", "other/")
+    preview.wait_for("ONE = 2", "other/")
+    time.sleep(1)
+    assert project.ran().count("s") == 2
 
 
 def test_a_failing_block_is_shown_on_its_page_and_the_others_go_on(preview):

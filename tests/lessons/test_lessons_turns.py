@@ -106,6 +106,7 @@ def test_a_preview_shows_what_was_accepted_and_runs_behind_it_without_stopping_a
             time.sleep(0.05)
         for name in ("two/", "one/"):
             assert "<code>5" in preview.read(name) and "waits for its turn" in preview.read(name)
+            assert "toy:wait" not in preview.read(name)  # what changed is for the terminal
         began = time.monotonic()
         project.edit("docs/two.md", "time.sleep(wait())", "pass")
         preview.wait_for("kl-badge--stale", "one/")  # shown as it was while another page's block runs

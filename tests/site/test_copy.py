@@ -15,6 +15,8 @@ import pytest
 from site_host import ROOT, nav_pages
 from warm_python import WarmPython
 
+from kernels.lessons.program import ADDED, INTERPRETED
+
 # One process builds the site and keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
@@ -54,8 +56,11 @@ def blocks():
 
 
 def body(text: str) -> str:
-    """A program without its heading, which names the block."""
-    return re.sub(r"\A#.*\n(import os; .*\n)?", "", text).rstrip()
+    """The blocks of a program: no heading, which names the last, and no line on what is printed."""
+    text = re.sub(r"\A#.*\n", "", text)
+    for line in (INTERPRETED, *ADDED):
+        text = text.replace(line, "")
+    return text.rstrip()
 
 
 def environment() -> dict[str, str]:

@@ -15,6 +15,7 @@ from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority
 from mkdocs.structure.files import File
 from mkdocs.utils import CountHandler, get_relative_url
 
+from kernels.exercises.library import EXERCISES
 from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
 from kernels.lessons.explained import linked
@@ -290,6 +291,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         theme = config.theme.custom_dir
         if theme and not Path(theme).resolve().is_relative_to(Path(config.docs_dir).resolve()):
             server.watch(theme)
+        exercises = self.engine.root / EXERCISES
+        self.preview.can_wait = lambda path: path.resolve().is_relative_to(exercises)
         if isinstance(server, PreviewServer):
             server.follow(self.preview, self._accept_shown)
         return server

@@ -30,7 +30,7 @@ class PreviewServer(EditedFirst, LiveReloadServer):
         if not is_this_machine(host):
             log.warning("Everyone who reaches this machine at %s:%s sees drafts and tracebacks.", host, port)
         self.build_delay = 0.05
-        self.observer = Watcher()  # in the place of one that looks at every file all the time, and has not begun
+        self.observer = Watcher(self.note)  # in the place of one that looks at every file, and has not begun
 
     def serve_request(self, environ, start_response):
         """Answer a request, unless it is for another machine's name."""
