@@ -9,7 +9,8 @@ Dtypes    float32, float16, bfloat16; x, residual, weight and out share one.
 Strides   any row stride and any column stride of x and residual, and any stride of weight, in elements, are read in
           place. Leading dimensions that do not merge into rows one stride apart are copied first. out is contiguous.
 Limits    offsets are 64 bits wide; at most 2**31 - 1 programs a launch. How rows are shared out among programs is said
-          in `kernels.ops.row_plan`, and what is different here in `plan_rmsnorm`.
+          in `kernels.ops.row_plan`, and what is different here in
+          `kernels.ops.rmsnorm_plan`.
 Precision every intermediate is float32: the sum with the residual is *not* rounded to the dtype, nor are mean, root and
           product. One rounding at the end. No mean is subtracted: this is not LayerNorm.
 Special   a row of zeros gives zeros while eps > 0, and NaN with eps = 0 (0 times infinity). A row that holds NaN or an
@@ -18,30 +19,30 @@ Gradient  x, residual and weight, by `kernels.ops.rmsnorm_backward`; the weight'
           derivative.
 """
 
-import dataclasses
 import math
 
 import torch
 import triton
-import triton.language as tl
-from triton.language.extra.cuda import gdc_wait
 
 from kernels.ops import checks, op
-from kernels.ops.early import begin_early, starts_early
-from kernels.ops.joint import add_up, arrive, leave, publish, sum_of_words, wait, zeroed_words
+from kernels.ops.early import starts_early
+from kernels.ops.joint import zeroed_words
 from kernels.ops.library import direct, launch, register, wrap_triton
 from kernels.ops.rmsnorm_backward import rmsnorm_backward
 from kernels.ops.rmsnorm_backward import tolerance as backward_tolerance
+from kernels.ops.rmsnorm_kernels import (
+    _rmsnorm_finish,
+    _rmsnorm_joint,
+    _rmsnorm_parts,
+    _rmsnorm_rows,
+    _rmsnorm_rows_early,
+)
+from kernels.ops.rmsnorm_plan import JOINT_PART, PATHS, plan_rmsnorm
 from kernels.ops.rmsnorm_shared import forward_inputs as inputs
-from kernels.ops.rmsnorm_shared import read_sum, require_weight, rows_of, strides
-from kernels.ops.row_plan import MAX_BLOCK, RowPlan, plan_for, require_choice
+from kernels.ops.rmsnorm_shared import require_weight, rows_of, strides
+from kernels.ops.row_plan import require_choice
 
 EPS = 1e-6
-PATHS = ("block", "joint", "split")
-JOINT_PART = 8192
-WHOLE_BYTES = 65536  # of a row that one program holds without spilling
-HELD_PART = 4096  # columns of a part of a row of float32 that does not fit
-NARROW_TILE = 2048  # elements of a program of 4 warps
 
 
 def reference(
@@ -51,172 +52,6 @@ def reference(
     z = x.double() if residual is None else x.double() + residual.double()
     out = z * torch.rsqrt(z.square().mean(dim=-1, keepdim=True) + eps)
     return out if weight is None else out * weight.double()
-
-
-@triton.jit
-def _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT: tl.constexpr):
-    # It serves every row and stays in the cache. Read before anybody waits, used at the end.
-    weight = 1.0
-    if HAS_WEIGHT:
-        weight = tl.load(weight_ptr + n * weight_stride, mask=n < N, other=0.0, eviction_policy="evict_last")
-    return weight
-
-
-@triton.jit
-def _write(
-    z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, first, M, N,
-    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr
-):  # fmt: skip
-    # ".cs": nobody reads the output soon, so it need not push anything out of the L2 cache.
-    if KEEP_SUM:
-        tl.store(sum_ptr + m * N + n, z.to(sum_ptr.dtype.element_ty), mask=mask)
-    if KEEP_ROOT:
-        tl.store(root_ptr + m, root, mask=(m < M) & first)
-    out = z * root
-    if HAS_WEIGHT:
-        out *= weight.to(tl.float32)
-    tl.store(out_ptr + m * N + n, out.to(out_ptr.dtype.element_ty), mask=mask, cache_modifier=".cs")
-
-
-@triton.jit
-def _rmsnorm_rows(
-    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, M, N, x_stride_m, x_stride_n, residual_stride_m,
-    residual_stride_n, weight_stride, eps, HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr,
-    KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):  # fmt: skip
-    # One program owns BLOCK_M whole rows, from the load to the store.
-    m = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    n = tl.arange(0, BLOCK_N)[None, :].to(tl.int64)
-    mask = (m < M) & (n < N)
-    x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-    z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
-    weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
-    # Zeros beyond the row add nothing to the sum of squares; the mean divides by N and not by
-    # BLOCK_N.
-    root = tl.rsqrt(tl.sum(z * z, axis=1, keep_dims=True) / N + tl.cast(eps, tl.float32))
-    _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, True, M, N,
-           HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
-
-
-@triton.jit
-def _rmsnorm_rows_early(
-    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, M, N, x_stride_m, x_stride_n, residual_stride_m,
-    residual_stride_n, weight_stride, eps, HAS_RESIDUAL: tl.constexpr, HAS_WEIGHT: tl.constexpr,
-    KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):  # fmt: skip
-    begin_early()
-    _rmsnorm_rows(x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, M, N, x_stride_m, x_stride_n,
-                  residual_stride_m, residual_stride_n, weight_stride, eps,
-                  HAS_RESIDUAL, HAS_WEIGHT, KEEP_SUM, KEEP_ROOT, BLOCK_M, BLOCK_N)  # fmt: skip
-
-
-@triton.jit
-def _rmsnorm_joint(
-    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, state_ptr, arrived_ptr, M, N, x_stride_m, x_stride_n,
-    residual_stride_m, residual_stride_n, weight_stride, eps, parts, HAS_RESIDUAL: tl.constexpr,
-    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, EARLY: tl.constexpr,
-    ONE_WARP: tl.constexpr, ALL_PARTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):  # fmt: skip
-    # A program keeps one part of BLOCK_M rows in registers while it waits for the other parts. EARLY:
-    # one row, whose sums travel in words (arrived_ptr), and a program's part is its number.
-    arrival = tl.program_id(0) if EARLY else arrive(arrived_ptr)
-    group, part = arrival // parts, arrival % parts
-    m = group.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    n = part.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    mask = (m < M) & (n < N)
-    x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-    z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
-    weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
-    squares = tl.sum(z * z, axis=1, keep_dims=True)
-    if EARLY:
-        gdc_wait()  # the words are zero from here on
-        row_words = arrived_ptr + group.to(tl.int64) * parts
-        leave(row_words, part, tl.sum(tl.sum(squares, axis=1), axis=0))
-        total = sum_of_words(row_words, parts, ALL_PARTS, ONE_WARP)
-    else:
-        tl.store(state_ptr + m * parts + part, squares, mask=m < M)
-        publish(arrived_ptr + 1 + group)
-        wait(arrived_ptr + 1 + group, parts)
-        total = add_up(state_ptr, m, M, parts, ALL_PARTS)
-    root = tl.rsqrt(total / N + tl.cast(eps, tl.float32)) + tl.zeros((BLOCK_M, 1), tl.float32)
-    _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, part == 0, M, N,
-           HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
-
-
-@triton.jit
-def _rmsnorm_parts(
-    x_ptr, residual_ptr, state_ptr, M, N, x_stride_m, x_stride_n, residual_stride_m, residual_stride_n, parts, part_n,
-    HAS_RESIDUAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):  # fmt: skip
-    # First of two launches: a program walks along one part of BLOCK_M rows and leaves the sum of its
-    # squares.
-    m = (tl.program_id(0) // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    part = (tl.program_id(0) % parts).to(tl.int64)
-    squares = tl.full((BLOCK_M, 1), 0.0, tl.float32)
-    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
-        n = part * part_n + start + tl.arange(0, BLOCK_N)[None, :]
-        mask = (m < M) & (n < N)
-        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-        z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
-        squares += tl.sum(z * z, axis=1, keep_dims=True)
-    tl.store(state_ptr + m * parts + part, squares, mask=m < M)
-
-
-@triton.jit
-def _rmsnorm_finish(
-    x_ptr, residual_ptr, weight_ptr, out_ptr, sum_ptr, root_ptr, state_ptr, M, N, x_stride_m, x_stride_n,
-    residual_stride_m, residual_stride_n, weight_stride, eps, parts, part_n, HAS_RESIDUAL: tl.constexpr,
-    HAS_WEIGHT: tl.constexpr, KEEP_SUM: tl.constexpr, KEEP_ROOT: tl.constexpr, ALL_PARTS: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
-):  # fmt: skip
-    # Second launch: add the sums up, and write the same parts, the last one first: it is what the L2
-    # cache still holds.
-    program = tl.num_programs(0) - 1 - tl.program_id(0)
-    m = (program // parts).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    begin = (program % parts).to(tl.int64) * part_n
-    root = tl.rsqrt(add_up(state_ptr, m, M, parts, ALL_PARTS) / N + tl.cast(eps, tl.float32))
-    for start in range(0, tl.cast(part_n, tl.int64), BLOCK_N):
-        n = begin + start + tl.arange(0, BLOCK_N)[None, :]
-        mask = (m < M) & (n < N)
-        x_offset, residual_offset = m * x_stride_m + n * x_stride_n, m * residual_stride_m + n * residual_stride_n
-        z = read_sum(x_ptr, residual_ptr, x_offset, residual_offset, mask, HAS_RESIDUAL)
-        weight = _weight(weight_ptr, n, N, weight_stride, HAS_WEIGHT)
-        _write(z, root, weight, out_ptr, sum_ptr, root_ptr, m, n, mask, begin + start == 0, M, N,
-               HAS_WEIGHT, KEEP_SUM, KEEP_ROOT)  # fmt: skip
-
-
-def plan_rmsnorm(
-    x: torch.Tensor, path: str | None = None, block: int | None = None, num_warps: int | None = None
-) -> RowPlan:
-    """The row plan for x (M, N), with what is different here.
-
-    Two tensors are read, so a row is never walked twice by one program: a row that fits is one block, in float32 too.
-    Wider than WHOLE_BYTES, a row of float32 does not fit: registers spill. Where launches begin early it is joint, in
-    parts of HELD_PART columns, of which several fit on a multiprocessor; elsewhere it stays a block.
-    Rows of 1024 columns come in pairs. A program of up to NARROW_TILE elements has 4 warps; a larger one has 16, and so
-    8 elements in a thread at 4096 columns: one 16-byte load of each tensor in bfloat16. Beyond 16384 elements of two
-    bytes, 32.
-    Parts of other joint rows are as wide as for a gradient, JOINT_PART while all of them run at once. A thread has 32
-    elements of a part: several programs share a multiprocessor, and some read while others wait.
-    """
-    plan = plan_for(x, path, block, num_warps)
-    if plan.path in ("looped", "twice"):
-        chosen = path is None and block is None and x.element_size() * x.shape[1] > WHOLE_BYTES
-        if chosen and starts_early(wrap_triton(_rmsnorm_joint), x.device):
-            plan = plan_for(x, "joint", HELD_PART)
-        else:
-            plan = plan_for(x, "block" if x.shape[1] <= (block or MAX_BLOCK) else "split", block)
-    elif plan.path == "joint" and block is None:
-        plan = plan_for(x, "joint", held=2)  # the parts of a kernel that reads two tensors
-    rows = plan.block_m
-    if plan.path == "block" and block is None:
-        rows = max(rows, NARROW_TILE // plan.block_n)
-    tile = rows * plan.block_n
-    warps = 4 if tile <= NARROW_TILE else min(max(tile // 1024, 4), 16) if plan.path == "joint" else 16
-    if tile > 16384 and x.element_size() == 2:
-        warps = 32
-    warps = num_warps or warps
-    return dataclasses.replace(plan, block_m=rows, num_warps=warps)
 
 
 def _launch(x, residual, weight, out, eps, total=None, root=None, path=None, block=None, num_warps=None):

@@ -10,7 +10,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from kernels.ops import rmsnorm, row_sum, softmax, softmax_backward
+from kernels.ops import rmsnorm_kernels, row_sum, softmax, softmax_backward
 from kernels.ops.add import _add
 from kernels.ops.histogram import _histogram_shared
 from kernels.ops.rmsnorm_backward_wide import rmsnorm_backward_words
@@ -53,7 +53,7 @@ def compile_words(dtype: str, pointer: str, arch: int) -> dict:
     common |= dict.fromkeys(("M", "N", "parts", "teams"), "i32") | {"weight_stride": 1, "eps": "fp32", "ALL_PARTS": 16}
     common |= dict.fromkeys(("HAS_RESIDUAL", "HAS_WEIGHT", "HAS_DSUM", "KEEP_SUM", "KEEP_ROOT", "KEEP_WEIGHT"), True)
     common |= {"EARLY": True, "ONE_WARP": dtype == "bfloat16", "BLOCK_M": 1, "BLOCK_N": 4096}
-    kernels = [rmsnorm._rmsnorm_joint, rmsnorm_backward_words]
+    kernels = [rmsnorm_kernels._rmsnorm_joint, rmsnorm_backward_words]
     if dtype == "bfloat16":
         kernels.append(_softmax_backward_pairs)
     return {f"{kernel.fn.__name__} {dtype} words": compile_kernel(kernel, common, 8, arch) for kernel in kernels}

@@ -15,7 +15,8 @@ from kernels.ops.unmeasured import find
 
 ROOT = Path(__file__).parents[2]
 NOT_OPERATORS = {
-    "__init__", "op", "checks", "interpreter", "library", "registry", "row_plan", "joint", "partials", "rmsnorm_shared",
+    "__init__", "op", "checks", "interpreter", "library", "registry", "row_plan", "joint", "partials",
+    "rmsnorm_shared", "rmsnorm_kernels", "rmsnorm_plan",
     "rmsnorm_backward_wide", "softmax_parts", "softmax_backward_pairs", "error_budget", "matmul_kernels",
     "matmul_launch", "matmul_plan",
     "matmul_tuning", "interpreter_dot", "closed", "unmeasured", "matmul_gluon",

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.ops import rmsnorm as module
-from kernels.ops.rmsnorm import OP, add_rmsnorm, launch_rmsnorm, plan_rmsnorm, rmsnorm
+from kernels.ops.rmsnorm import OP, add_rmsnorm, launch_rmsnorm, rmsnorm
+from kernels.ops.rmsnorm_plan import plan_rmsnorm
 
 from .shared import Banded, assert_matches, views, whole_storage
 
@@ -196,7 +197,7 @@ def test_what_is_refused(device, monkeypatch):
 
 
 def test_a_wide_row_of_float32_is_shared_where_launches_begin_early(monkeypatch):
-    monkeypatch.setattr("kernels.ops.rmsnorm.starts_early", lambda *_: True)
+    monkeypatch.setattr("kernels.ops.rmsnorm_plan.starts_early", lambda *_: True)
     wide = plan_rmsnorm(torch.empty(4096, 32768, device="meta"))
     assert (wide.path, wide.block_n, wide.num_warps, wide.parts) == ("joint", 4096, 4, 8)
     for shape, dtype in (((4096, 16384), torch.float32), ((4096, 32768), torch.bfloat16)):
