@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import json
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,31 +22,34 @@ FILE = ".lessons/exercise-gate.json"
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
-def kept_gate(root: Path | None = None) -> list[Gated]:
-    """All exercises through the gate, in the order of their names; run are those of which something has changed.
+def kept_gate(root: Path | None = None, names: Iterable[str] | None = None) -> list[Gated]:
+    """All exercises through the gate, or those named; run are those of which something has changed.
 
-    The page of the graders and `lessons verify` both ask for it, and one run serves both.
+    The page of the graders, the workshops and `lessons verify` ask for it, and one run serves all of them.
     """
     root = root or project_root()
-    names = library.exercises(root)
+    everyone = library.exercises(root)
+    names = everyone if names is None else list(names)
     known = _read(root / FILE)
     digests = {name: digest(library.find(name, root)) for name in names}
     stale = [name for name in names if name not in known or known[name][0] != digests[name]]
     for gated in gate(stale, root) if stale else ():
         known[gated.name] = (digests[gated.name], gated)
-    document = {name: {"digest": known[name][0], "gated": asdict(known[name][1])} for name in names}
+    kept = [name for name in everyone if name in known]
+    document = {name: {"digest": known[name][0], "gated": asdict(known[name][1])} for name in kept}
     with contextlib.suppress(OSError):  # a folder that cannot be written costs time, and nothing else
         write_whole(root / FILE, json.dumps(document, indent=1) + "\n")
     return [known[name][1] for name in names]
 
 
-def stands_on(root: Path | None = None) -> list[str]:
-    """Import every check file and solution as modules, and name them: a page that shows the gate stands on these.
+def stands_on(root: Path | None = None, exercises: Iterable[str] | None = None) -> list[str]:
+    """Import the check files and solutions as modules, and name them: a page that shows the gate stands on these.
 
     The engine tells by the imported modules what an output stands on. ImportError where one needs what is not here.
     """
     folders = (library.CHECKS, library.SOLUTIONS)
-    names = [f"{folder.replace('/', '.')}.{name}" for folder in folders for name in library.exercises(root)]
+    exercises = library.exercises(root) if exercises is None else list(exercises)
+    names = [f"{folder.replace('/', '.')}.{name}" for folder in folders for name in exercises]
     for name in names:
         importlib.import_module(name)
     return names
