@@ -1,0 +1,42 @@
+"""The workshops' second exercises: the answers that their pages fold away are right, and touch what they should."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("TRITON_INTERPRET", "1")
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from kernels.ops.interpreter import behave_like_a_gpu  # noqa: E402
+from kernels.trace.triton import trace_triton  # noqa: E402
+from kernels.trace.undefined import undefined_is_nan  # noqa: E402
+
+behave_like_a_gpu()
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("block_m", [1, 4])
+def test_a_batch_is_softmaxed_where_it_lies(order, block_m):
+    from lessons_src.examples.strided_batch import softmax_batch
+
+    x = numbers(3, 5, 33).permute(order)
+    out = torch.full((*x.shape[:2], x.shape[2] + 2), float("nan"))[..., : x.shape[2]]
+    with undefined_is_nan():
+        trace = trace_triton(lambda: softmax_batch(x, out, block_m), {"x": x, "out": out})
+    assert not trace.faults(outputs=["out"])
+    assert (trace.counts("x", "read") == 1).all() and len(trace.launches) == 1
+    assert (out.double() - torch.softmax(x.double(), dim=2)).abs().max() < 2.0**-24 * 32
+
+
+@pytest.mark.triton
+def test_a_batch_without_rows_launches_nothing():
+    from lessons_src.examples.strided_batch import softmax_batch
+
+    x, out = torch.empty(0, 3, 4), torch.empty(0, 3, 4)
+    assert not trace_triton(lambda: softmax_batch(x, out), {"x": x, "out": out}).launches
