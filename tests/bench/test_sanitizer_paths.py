@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,14 +87,30 @@ def test_every_way_of_sharing_out_rows_is_there_in_every_dtype(found):
 
 
 def test_every_cuda_function_is_there():
+    from kernels.bench.occupancy import sources_with_kernels
     from kernels.ops import registry
 
     twins = {each.name for op in registry.OPS.values() for each in op.implementations if each.needs == "cuda"}
-    listed = {path.cuda for path in kernel_paths() if path.cuda}
-    text = "".join((ROOT / "cuda" / name).read_text() for name in ("kernels.cu", "histogram.cu", "patterns.cu"))
-    written = {line.split("(")[0].split()[-1] for line in text.splitlines() if line.startswith("__global__ void ")}
-    assert twins <= listed
-    assert listed == written
+    listed = [path.cuda for path in kernel_paths() if path.cuda]
+    text = "".join((ROOT / source).read_text() for source in sources_with_kernels())
+    head = re.compile(r"^__global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(", re.M)
+    written = set(head.findall(text))
+    assert len(written) == text.count("\n__global__ void")
+    assert twins <= set(listed)
+    # The second kernel of two launches runs, and is watched, on the path of the first.
+    assert sorted(listed) == sorted(written - {"sum_of_partials"})
+
+
+@pytest.mark.parametrize("tool", ["racecheck", "synccheck"])
+def test_every_cuda_library_has_a_plant_that_changes_its_sources(tool):
+    from kernels.bench.sanitizer.plants import CUDA_REPLACE
+    from kernels.cuda.building import sources_of, substitute
+
+    for root, replace in CUDA_REPLACE[tool].items():
+        sources = sources_of(ROOT / "cuda" / root)
+        for old, new in replace.items():
+            changed = substitute(sources, {old: new})
+            assert sum("planted" in text or "blockIdx.y != 0" in text for text in changed.values()) >= 1, (root, old)
 
 
 def test_every_launcher_is_there_by_its_reference():

@@ -36,14 +36,20 @@ def chosen(paths: Sequence[Any], wanted: Sequence[str]) -> list[int]:
 def build_libraries(say: Callable[[str], None]) -> None:
     """Builds the CUDA functions, as they are and with a fault at every barrier, side by side."""
     from kernels.cuda.building import build
+    from kernels.cuda.ladder import build_ladder
 
-    def make(replace: dict[str, str] | None) -> None:
+    def make(root_file: str, replace: dict[str, str] | None) -> None:
         try:
-            build(replace=replace)
+            if root_file == "library.cu":
+                build(replace=replace)
+            else:
+                build_ladder(root_file, replace=replace)
         except Exception as error:  # the paths that need it say so themselves
             say(f"A CUDA library was not built: {str(error).splitlines()[0]}")
 
-    builders = [threading.Thread(target=make, args=(replace,)) for replace in (None, *CUDA_REPLACE.values())]
+    variants = [(root, by_root[root]) for by_root in CUDA_REPLACE.values() for root in by_root]
+    plain = [(root, None) for root in CUDA_REPLACE["racecheck"]]
+    builders = [threading.Thread(target=make, args=each) for each in (*plain, *variants)]
     for builder in builders:
         builder.start()
     for builder in builders:

@@ -1,7 +1,7 @@
 """The kernel paths: every way in which an operator launches, on a shape small enough for a tool that watches all of it.
 
-The ways that share out rows come from the operators' own lists (`PATHS`), the dtypes from their records, and the CUDA
-functions from the records' twins. What an operator has beside that (rows that lie side by side, an optional input, the
+The ways that share out rows come from the operators' own lists (`PATHS`) and the dtypes from their records; the CUDA
+functions are in `cuda_paths`. What an operator has beside that (rows that lie side by side, an optional input, the
 paths of the matrix product) is listed here; `tests/bench/test_sanitizer_paths.py` proves that no kernel of
 `kernels/ops` is missed.
 """
@@ -360,32 +360,8 @@ def _attention() -> Iterator[KernelPath]:
     yield from _rows("attention_backward", halves, source, ways, even_inputs, backward)
 
 
-def _cuda() -> Iterator[KernelPath]:
-    """The CUDA functions: the twins in the operators' records, and the four access patterns."""
-    import kernels.cuda
-    from kernels.cuda import histogram, patterns
-    from kernels.ops import add, softmax
-    from kernels.ops import histogram as counted
-
-    def path(module: Any, name: str, file: str, make: Callable) -> KernelPath:
-        def inputs():
-            return make()
-
-        def call(*tensors):
-            return getattr(module, name)(*tensors)
-
-        dtype = "int32" if module is histogram else "float32"
-        return KernelPath("CUDA", name, dtype, inputs, call, f"cuda/{file}:{name}", cuda=name)
-
-    yield path(kernels.cuda, "vector_add", "kernels.cu", lambda: add.inputs((1025,), "float32", "cpu", 0, padding=0))
-    for name in ("softmax_serial", "softmax_parallel", "softmax_online", "softmax_online_scalar"):
-        yield path(kernels.cuda, name, "kernels.cu", lambda: softmax.inputs((5, 1028), "float32", "cpu", 0, padding=0))
-    for name in ("histogram_plain", "histogram_shared", "histogram_replicated"):
-        yield path(histogram, name, "histogram.cu", lambda: counted.inputs((5001,), "int32", "cpu", 0, padding=0))
-    for name in ("copy_rows", "copy_columns", "transpose_tile_32", "transpose_tile_33"):
-        yield path(patterns, name, "patterns.cu", lambda: add.inputs((45, 67), "float32", "cpu", 0, padding=0)[:1])
-
-
 def kernel_paths() -> list[KernelPath]:
     """All of them, in an order that does not change: a path's place is its number everywhere."""
-    return [*_elementwise(), *_row_operators(), *_rmsnorm(), *_matrices(), *_attention(), *_cuda()]
+    from kernels.bench.sanitizer.cuda_paths import cuda_paths
+
+    return [*_elementwise(), *_row_operators(), *_rmsnorm(), *_matrices(), *_attention(), *cuda_paths()]

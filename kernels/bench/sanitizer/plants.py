@@ -48,10 +48,10 @@ def sees_in_sass(opcodes: list[str]) -> Sees:
     """Read from machine instructions, for a kernel that nvcc compiled."""
     heads = {opcode.partition(".")[0] for opcode in opcodes}
     return Sees(
-        shared=bool(heads & {"LDS", "STS", "ATOMS", "LDSM", "STSM", "LDGSTS"}),
+        shared=bool(heads & {"LDS", "STS", "ATOMS", "LDSM", "STSM", "LDGSTS", "UTMALDG"}),
         barrier="BAR" in heads,
         other_barrier="SYNCS" in heads,
-        loads=bool(heads & {"LDG", "LDGSTS", "ATOMG"}),
+        loads=bool(heads & {"LDG", "LDGSTS", "ATOMG", "UTMALDG"}),
     )
 
 
@@ -137,11 +137,33 @@ def planted_ptx(tool: str, ptx: str) -> str:
     return one_thread_leaves_out_a_barrier(ptx)
 
 
-# In the place of each barrier a word that all threads write: the tool does not look at atomics, and a kernel may have
-# nothing else between its barriers.
-CUDA_REPLACE = {
-    "racecheck": {"__syncthreads();": "{ __shared__ volatile int planted; planted = threadIdx.x; }"},
-    "synccheck": {"__syncthreads();": "if (threadIdx.x + blockIdx.x != 0) { __syncthreads(); }"},
+# For each tool, and for each library by its root file, what takes the place of what in the CUDA sources: at each
+# barrier a word that all threads write, since racecheck does not look at atomics, and a kernel may have nothing else
+# between its barriers; or a barrier that thread 0 of block 0 leaves out. Where copies or cooperating warps count
+# on a barrier it stays behind the racing word, or the kernel would wait for ever before anything is reported. Hopper's
+# kernels use all the shared memory there is, so there the word is one of theirs.
+_WORD = "{ __shared__ volatile int planted; planted = threadIdx.x; "
+_HOPPER_WORD = "{ volatile unsigned char* planted = hopper_shared; planted[0] = threadIdx.x; "
+_LEFT_OUT = "if (threadIdx.x + blockIdx.x + blockIdx.y != 0) { "
+CUDA_REPLACE: dict[str, dict[str, dict[str, str]]] = {
+    "racecheck": {
+        "library.cu": {"__syncthreads();": _WORD + "}"},
+        "ladder.cu": {"__syncthreads();": _WORD + "__syncthreads(); }"},
+        "essentials.cu": {"__syncthreads();": _WORD + "__syncthreads(); }"},
+        "ladder_hopper.cu": {
+            "__syncthreads();": _HOPPER_WORD + "__syncthreads(); }",
+            "cluster_sync();": _HOPPER_WORD + "cluster_sync(); }",
+        },
+    },
+    "synccheck": {
+        "library.cu": {"__syncthreads();": _LEFT_OUT + "__syncthreads(); }"},
+        "ladder.cu": {"__syncthreads();": _LEFT_OUT + "__syncthreads(); }"},
+        "essentials.cu": {"__syncthreads();": _LEFT_OUT + "__syncthreads(); }"},
+        "ladder_hopper.cu": {
+            "__syncthreads();": _LEFT_OUT + "__syncthreads(); }",
+            "warpgroup_sync(1 + warpgroup);": _LEFT_OUT + "warpgroup_sync(1 + warpgroup); }",
+        },
+    },
 }
 
 

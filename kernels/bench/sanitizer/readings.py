@@ -58,7 +58,10 @@ MISREAD = (
 )
 
 # Kernels whose first tensor is read by the copy engine (TMA) alone.
-COPIED = ("_matmul_persistent", "_matmul_ring", "_attention_ring", "_attention_one_pass")
+COPIED = (
+    "_matmul_persistent", "_matmul_ring", "_attention_ring", "_attention_one_pass",
+    "matmul_tma", "matmul_wgmma", "matmul_cluster", "matmul_persistent",
+)  # fmt: skip
 
 
 def is_misread(tool: str, headline: str) -> bool:

@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -92,20 +93,31 @@ class Launches:
         stages["ptx"] = ptx
 
 
-def _broken_library(tool: str) -> None:
-    """Loads the CUDA functions from a library with the tool's fault at every barrier, or plants their first tensor."""
+def _broken_libraries(tool: str) -> None:
+    """Loads the CUDA functions from libraries with the tool's fault at every barrier, or plants their first tensor."""
     import ctypes
 
-    from kernels.cuda import call, histogram, patterns
+    from kernels.cuda import call, dequantize, essentials, fused, grid_sum, histogram, ladder, matmul, patterns
     from kernels.cuda.building import build
 
     if tool in plants.PTX_TOOLS:
-        loaded = ctypes.CDLL(str(build(replace=plants.CUDA_REPLACE[tool])))
-        loaded.kernels_error_string.argtypes = (ctypes.c_int,)
-        loaded.kernels_error_string.restype = ctypes.c_char_p
-        call.library = histogram.library = lambda: loaded
+        replace = plants.CUDA_REPLACE[tool]
+
+        @lru_cache
+        def library() -> Any:
+            loaded = ctypes.CDLL(str(build(replace=replace["library.cu"])))
+            loaded.kernels_error_string.argtypes = (ctypes.c_int,)
+            loaded.kernels_error_string.restype = ctypes.c_char_p
+            return loaded
+
+        @lru_cache
+        def ladder_library(root_file: str = ladder.LADDER) -> Any:
+            return ctypes.CDLL(str(ladder.build_ladder(root_file, replace=replace[root_file])))
+
+        call.library = histogram.library = library
+        ladder.ladder_library = ladder_library
         return
-    launch, count = call._launch, histogram._launch
+    launch, count, run = call._launch, histogram._launch, ladder.run_launcher
 
     def planted(launcher: str, tensors: tuple, extents: tuple) -> None:
         kept.append(plants.planted_argument(tool, tensors))
@@ -115,21 +127,41 @@ def _broken_library(tool: str) -> None:
         kept.append(plants.planted_tensor(tool, x))
         count(launcher, kept[-1], out)
 
+    def planted_run(root_file: str, launcher: str, tensors: tuple, numbers: tuple) -> None:
+        kept.append(plants.planted_argument(tool, tensors))
+        run(root_file, launcher, kept[-1], numbers)
+
     kept: list[Any] = []
     call._launch = patterns._launch = planted
     histogram._launch = planted_count
+    for module in (dequantize, essentials, fused, grid_sum, matmul):
+        module.run_launcher = planted_run
+
+
+@lru_cache
+def _machine_code(source: str) -> dict[str, list[str]]:
+    """The instructions of each kernel of a CUDA source on this GPU, all instances of a template together."""
+    import tempfile
+
+    import torch
+
+    from kernels.bench.occupancy import compile_cubin, plain
+    from kernels.inspect.disassembler import disassemble
+    from kernels.inspect.facts import opcodes
+
+    major, minor = torch.cuda.get_device_capability()
+    found: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        cubin, _ = compile_cubin(source, 10 * major + minor, Path(folder))
+        for mangled, sass in disassemble(cubin).items():
+            found.setdefault(plain(mangled), []).extend(opcodes(sass))
+    return found
 
 
 def _cuda_facts(path: KernelPath) -> dict[str, Any]:
     """What the CUDA kernel's machine code has."""
-    import torch
-
-    from kernels.inspect.cuda import compile_cuda
-    from kernels.inspect.facts import opcodes
-
-    major, minor = torch.cuda.get_device_capability()
-    facts = compile_cuda(path.cuda, 10 * major + minor, path.source.partition(":")[0])
-    return {"symbol": path.cuda, "sees": dataclasses.asdict(plants.sees_in_sass(list(opcodes(facts.sass))))}
+    code = _machine_code(path.source.partition(":")[0])[path.cuda]
+    return {"symbol": path.cuda, "sees": dataclasses.asdict(plants.sees_in_sass(code))}
 
 
 def _on_gpu(tensor: Any) -> Any:
@@ -155,7 +187,7 @@ def main(tool: str, phase: str, tasks_file: str, progress_file: str) -> int:
         paths, launches = kernel_paths(), Launches(tool, phase)
         tasks = json.loads(Path(tasks_file).read_text(encoding="utf-8"))
         if phase == "plant" and any(paths[place].cuda for place, _ in tasks):
-            _broken_library(tool)
+            _broken_libraries(tool)
         for place, kernel in tasks:
             path = paths[place]
             say(begin=[place, kernel])
