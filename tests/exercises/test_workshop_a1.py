@@ -1,0 +1,91 @@
+"""What Workshop A1 runs beside its exercise: laws and counterexamples, two tests of every wrong answer, moments."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kernels.exercises import library
+from lessons_src.examples import laws, try_moments
+from lessons_src.examples.two_tests import loaded, two_tests
+from lessons_src.solutions import mergeable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_right_answers_keep_all_laws_and_each_law_has_a_wrong_answer_that_breaks_it():
+    files = library.find("mergeable")
+    broken = set()
+    for answer in library.answers(files):
+        module = loaded("mergeable", library.text_of(files, answer), answer.name)
+        found = {name for name in laws.LAWS if laws.counterexample(name, module) is not None}
+        assert answer.wrong or not found, answer.name
+        broken |= found
+    assert broken == set(laws.LAWS)
+
+
+def test_a_counterexample_is_one_and_cannot_be_made_smaller():
+    added = SimpleNamespace(**vars(mergeable))
+    added.merge = lambda one, other: (max(one[0], other[0]), one[1] + other[1])
+    parts = laws.counterexample("the pair of the whole", added)
+    assert not laws.holds("the pair of the whole", added, parts)
+    assert all(laws.holds("the pair of the whole", added, each) for each in laws._smaller(parts))
+    assert laws.counterexample("associative", added) is None  # sums that are added are associative
+
+
+def test_an_answer_that_raises_breaks_a_law():
+    def divides(one, other):
+        return one[0] / 0, 0.0
+
+    assert not laws.holds("commutative", SimpleNamespace(statistics=lambda a: (0.0, 1.0), merge=divides), ([], [], []))
+
+
+def test_every_wrong_answer_fails_its_check_whatever_the_hurried_test_says():
+    tested = two_tests("mergeable", lambda answer: True)
+    wrong = [answer for answer in library.answers(library.find("mergeable")) if answer.wrong]
+    assert [(each.name, each.check) for each in tested] == [(answer.name, answer.fails) for answer in wrong]
+    assert not any(each.hurried for each in tested)
+    assert all(answer.says in each.sentence or each.sentence for each, answer in zip(tested, wrong))
+    one = two_tests("mergeable", lambda answer: answer.merge((0.0, 1.0), (5.0, 1.0))[1] < 1.5, names={wrong[0].name})
+    assert [each.hurried for each in one] == [True]
+
+
+def test_a_hurried_test_that_refuses_the_solution_is_no_test():
+    with pytest.raises(RuntimeError, match="refuses the solution"):
+        two_tests("mergeable", lambda answer: False)
+
+
+def test_moments_of_parts_in_every_grouping_are_those_of_the_whole():
+    assert try_moments.complaint(try_moments.merge_moments, seed=7) == ""
+    generator = random.Random(1)
+    parts = [[generator.gauss(3.0, 2.0) for _ in range(size)] for size in (0, 5, 1, 0, 9)]
+    a, b, c, d, e = (try_moments.moments(part) for part in parts)
+    merge = try_moments.merge_moments
+    for result in (merge(merge(a, b), merge(merge(c, d), e)), merge(a, merge(b, merge(c, merge(d, e))))):
+        assert result == pytest.approx(try_moments.moments([value for part in parts for value in part]))
+
+
+WRONG = {
+    "division by zero": "count = one[0] + other[0]\n    step = other[1] - one[1]\n"
+    "    return count, one[1] + step * other[0] / count, one[2] + other[2] + step**2 * one[0] * other[0] / count",
+    "a variance of": "count = max(one[0] + other[0], 1)\n    mean = (one[1] * one[0] + other[1] * other[0]) / count\n"
+    "    return one[0] + other[0], mean, one[2] + other[2]",
+    "a mean of": "return one[0] + other[0], (one[1] + other[1]) / 2, one[2] + other[2]",
+    "a count of": "return one[0], one[1], one[2]",
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_the_command_says_what_is_wrong_with_a_file(said, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(f"def merge_moments(one, other):\n    {WRONG[said]}\n", encoding="utf-8")
+    command = [sys.executable, "lessons_src/examples/try_moments.py"]
+    done = subprocess.run([*command, str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and said in done.stdout, done
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.startswith("right")
+    file.write_text("", encoding="utf-8")
+    done = subprocess.run([*command, str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "defines no merge_moments" in done.stderr
