@@ -24,10 +24,15 @@ else
 fi
 log="$(mktemp)"
 tell() { # a line now and then, for as long as pip works: what it has said last
-  local seconds=0
+  local seconds=0 found
   while sleep "${INSTALL_TELL_S:-20}"; do
     seconds=$((seconds + ${INSTALL_TELL_S:-20}))
-    echo "  $seconds s: $(grep -c '^Collecting' "$log" || true) packages looked up; $(tail -n 1 "$log" | cut -c 1-90)"
+    found="$(grep -c '^Collecting' "$log" || true) packages"
+    if grep -q '^Installing collected' "$log"; then # pip says nothing more until all are there
+      echo "  $seconds s: installing $found"
+    else
+      echo "  $seconds s: $found looked up; $(tail -n 1 "$log" | cut -c 1-90)"
+    fi
   done
 }
 tell &

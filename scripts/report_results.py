@@ -16,6 +16,12 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="results file; all from one GPU")
     parser.add_argument("--output", type=Path, metavar="FILE.md", help="where to write; standard output without it")
     chosen = parser.parse_args()
+    for file in chosen.files:
+        if not file.exists():
+            print(
+                f"{file} is not there: kernel-bench --output {file} makes it, on a machine with a GPU.", file=sys.stderr
+            )
+            return 1
     try:
         text = report(chosen.files)
         if chosen.output:

@@ -53,7 +53,9 @@ def check(
         elif number is not None:
             raise ValueError(f"{number} is one argument too many; hints are counted after --hint, as in --hint 2")
         elif explain:
-            screen.say(exercise.explain or f"{files.name} has no explanation; read docs/{exercise.lesson}.")
+            screen.say(
+                _paragraphs(exercise.explain) or f"{files.name} has no explanation; read docs/{exercise.lesson}."
+            )
         else:
             chosen = [text for text, given in (("--solution", solution), ("--wrong", wrong), ("--file", file)) if given]
             if len(chosen) > 1 or (watch and (solution or wrong)):
@@ -71,6 +73,11 @@ def check(
     except SyntaxError as error:
         screen.fault(f"{error.filename or name}:{error.lineno}: the check file is no Python: {error.msg}")
         raise typer.Exit(BROKEN) from None
+
+
+def _paragraphs(text: str) -> str:
+    """The text with one line a paragraph, however its lines were broken where it was written."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", text.strip())
 
 
 class Screen:

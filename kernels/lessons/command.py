@@ -24,7 +24,8 @@ app = typer.Typer(
     epilog="A page is named by its path below docs/, as in labs/3-softmax.md; a block by page#id.",
 )
 Config = Annotated[
-    str | None, typer.Option("--config-file", "-f", help="Another mkdocs.yml than the one in this folder.")
+    str | None,
+    typer.Option("--config-file", "-f", help="Another mkdocs.yml than the one of this folder, or the nearest above."),
 ]
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")  # Material's notice about its own end of life
 # No emoji: a place such as `page.md:100: failed` holds `:100:`, which would become one.
@@ -45,7 +46,7 @@ def build(
     """Build the site. When a page is untrue the build fails and the previous site stays."""
     from kernels.lessons.mkdocs_plugin import build_site
 
-    _in_a_project(config_file)
+    config_file = _in_a_project(config_file)
     if mode not in ("run", "frozen", "verify"):
         _err.print(f"lessons: --mode {mode!r} is not one of run, frozen, verify", markup=False)
         raise typer.Exit(2)
@@ -68,7 +69,7 @@ def serve(
     """
     from kernels.lessons.mkdocs_plugin import serve_site
 
-    _in_a_project(config_file)
+    config_file = _in_a_project(config_file)
     try:
         _mkdocs(lambda: serve_site(config_file, address, open_in_browser=open_browser, every_page=every_page))
     except (OSError, OverflowError) as error:
@@ -306,18 +307,27 @@ def why_it_ended(error: OSError | OverflowError, address: str | None) -> str:
     return f"the preview ended: {error.strerror or error}" + (f": {file}" if file else "")
 
 
-def _in_a_project(config_file: str | None) -> None:
-    """Ends the command where it takes the mkdocs.yml of this folder, and there is none."""
-    if config_file is None and not any(Path(f"mkdocs.{ending}").exists() for ending in ("yml", "yaml")):
-        where = f"no mkdocs.yml lies in {Path.cwd()}"
+def _in_a_project(config_file: str | None) -> str | None:
+    """The mkdocs.yml that a command takes: the one that is named, or of this folder (None), or of the nearest above.
+
+    Ends the command where there is none.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents) if config_file is None else ():
+        found = next((folder / f"mkdocs.{end}" for end in ("yml", "yaml") if (folder / f"mkdocs.{end}").exists()), None)
+        if found:
+            return None if folder == here else str(found)
+    if config_file is None:
+        where = f"no mkdocs.yml lies in {here} or above it"
         _err.print(f"lessons: {where}; go to the project's folder, or name one with --config-file", markup=False)
         raise typer.Exit(2)
+    return config_file
 
 
 def _open(config_file: str | None):
     from kernels.lessons.mkdocs_plugin import ProjectError, open_project
 
-    _in_a_project(config_file)
+    config_file = _in_a_project(config_file)
     try:
         return open_project(config_file)
     except ProjectError as error:

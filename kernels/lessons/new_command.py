@@ -17,8 +17,8 @@ _err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 _Name = Annotated[str, typer.Argument(help="A word of Python in small letters, as in row_sums.")]
 
 
-def add_to(app: typer.Typer, in_a_project: Callable[[], None], accept: Callable[[list[str]], None]) -> None:
-    """Give the command line `new`; `in_a_project` ends it elsewhere, `accept` accepts outputs of pages."""
+def add_to(app: typer.Typer, in_a_project: Callable[[], str | None], accept: Callable[[list[str]], None]) -> None:
+    """Give the command line `new`; `in_a_project` gives a mkdocs.yml above, `accept` accepts outputs of pages."""
     new = typer.Typer(no_args_is_help=True, help="Begin a lesson or an operator with files that pass the gate.")
 
     @new.command()
@@ -26,24 +26,22 @@ def add_to(app: typer.Typer, in_a_project: Callable[[], None], accept: Callable[
         """Begin a lesson: page, line of navigation, exercise, solution, checks, wrong answers, accepted outputs."""
         from kernels.lessons.new import new_lesson
 
-        in_a_project()
-        _begin(new_lesson, name, accept)
+        _begin(in_a_project(), new_lesson, name, accept)
 
     @new.command()
     def operator(name: _Name) -> None:
         """Begin an operator: its file, its test, its line of registry, and a lab with its exercise."""
         from kernels.lessons.new import new_operator
 
-        in_a_project()
-        _begin(new_operator, name, accept)
+        _begin(in_a_project(), new_operator, name, accept)
 
     app.add_typer(new, name="new")
 
 
-def _begin(make: Callable, name: str, accept: Callable[[list[str]], None]) -> None:
+def _begin(config_file: str | None, make: Callable, name: str, accept: Callable[[list[str]], None]) -> None:
     from kernels.lessons.new import write
 
-    root = Path.cwd()
+    root = Path(config_file).parent if config_file else Path.cwd()
     try:
         start = make(root, name)
         written = write(root, start)

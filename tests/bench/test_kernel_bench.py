@@ -81,6 +81,12 @@ def test_report_to_a_file_and_to_standard_output(tmp_path: Path) -> None:
     assert source.read_bytes() == before
 
 
+def test_report_says_what_makes_a_file_that_is_not_there(tmp_path: Path) -> None:
+    done = run("scripts/report_results.py", str(tmp_path / "softmax.json"))
+    assert done.returncode == 1
+    assert f"{tmp_path}/softmax.json is not there: kernel-bench --output" in done.stderr
+
+
 def test_report_refuses_two_gpus(tmp_path: Path) -> None:
     done = run(
         "scripts/report_results.py", str(a_file(tmp_path / "a.json")), str(a_file(tmp_path / "b.json", "NVIDIA L4"))

@@ -27,7 +27,7 @@ EXERCISE = Exercise(
     lesson="lessons/halves.md#exercise",
     task="Halve numbers, rounded up.",
     hints=("Look at 3.", "-(-n // 2)"),
-    explain="Floor division of the negative number rounds *up*.",
+    explain="Floor division of the negative number\\nrounds *up*.\\n\\nA second paragraph.",
 )
 
 

@@ -167,7 +167,9 @@ def test_hints_are_counted_and_grow(check):
 
 
 def test_the_explanation_the_solution_and_a_wrong_answer(check, files):
-    assert "rounds *up*" in check("halves", "--explain")[1]
+    assert check("halves", "--explain")[1] == (
+        "Floor division of the negative number rounds *up*.\n\nA second paragraph.\n"
+    )
     code, text = check("halves", "--solution")
     assert code == 0 and "lessons_src/solutions/halves.py" in text and "def half" not in text
     assert "-(-n // 2)" in check("halves", "--solution", "--verbose")[1]

@@ -178,4 +178,12 @@ def test_accepting_again_writes_nothing(two):
 def test_outside_of_a_project_a_command_says_where_to_go(seven, tmp_path, monkeypatch, command):
     monkeypatch.setattr(seven, "root", tmp_path)
     done = seven.lessons(command)
-    assert done.status == 2 and f"no mkdocs.yml lies in {tmp_path}; go to the project's folder" in done.text
+    assert done.status == 2 and f"no mkdocs.yml lies in {tmp_path} or above it; go to the project's folder" in done.text
+
+
+@pytest.mark.parametrize("command", ["verify", "list", "doctor"])
+def test_a_command_finds_its_project_from_a_folder_below(seven, monkeypatch, command):
+    below = seven.root / "docs"
+    there = seven.lessons(command)
+    monkeypatch.setattr(seven, "root", below)
+    assert seven.lessons(command).text.splitlines()[-1] == there.text.splitlines()[-1]

@@ -1,6 +1,7 @@
 """What commands say while they work and when they end: counts of blocks, paths from the project's folder."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -46,6 +47,7 @@ def test_the_installation_tells_what_it_does_now_and_again(tmp_path, fails):
     python.parent.mkdir(parents=True)
     python.write_text(
         '#!/bin/bash\ncase "$*" in *"pip install"*) echo Collecting one; echo Collecting two; sleep 2.5\n'
+        'echo "Installing collected packages: one, two"; echo "  Found existing installation"; sleep 2.2\n'
         '[ -z "$FAILS" ] || { echo "no such package"; exit 1; };; *) echo "torch 1";; esac\n'
     )
     python.chmod(0o755)
@@ -56,5 +58,7 @@ def test_the_installation_tells_what_it_does_now_and_again(tmp_path, fails):
         ["bash", "scripts/install.sh", "cpu"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
     )
     assert "1 s: 2 packages looked up; Collecting two" in done.stdout
+    assert re.search(r"^  [34] s: installing 2 packages$", done.stdout, re.MULTILINE)
+    assert "existing" not in done.stdout
     assert (done.returncode, "no such package" in done.stderr) == ((1, True) if fails else (0, False))
     assert (tmp_path / ".venv/.installed-cpu").exists() is not bool(fails)
