@@ -214,7 +214,7 @@
       const axis = lines(width / 2, base + 36, width - 8, "operations a byte (logarithmic); upwards TFLOP/s", "kl-t--soft kl-t--m")
       body.push(...axis.body)
       const bytesUs = moved / (memory * 1e3), flopsUs = flops / (peak * 1e6), bound = bytesUs > flopsUs ? "memory" : "computing"
-      const say = `${m} × ${n} × ${k}, ${name}: ${short(at)} operations a byte. Moving the three matrices once takes ${short(bytesUs)} µs, computing ${short(flopsUs)} µs: ` +
+      const say = `${[m, n, k].map(size => size.toLocaleString("en")).join(" × ")}, ${name}: ${short(at)} operations a byte. Moving the three matrices once takes ${short(bytesUs)} µs, computing ${short(flopsUs)} µs: ` +
         `limited by ${bound}, ${short(Math.max(bytesUs, flopsUs))} µs at least, ${short(limit(at))} TFLOP/s at most.`
       return { body, height: base + 44 + axis.height, say }
     },

@@ -6,7 +6,7 @@
   const element = window.klElement
   const short = n => n === null || n === undefined ? "—" : n >= 1000 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
   // As shape_text of kernels/figures/html.py writes it.
-  const shapeText = shape => shape.map(size => shape.length === 1 || size >= 1e5 ? size.toLocaleString("en") : String(size)).join(" × ") || "scalar"
+  const shapeText = shape => shape.map(size => size.toLocaleString("en")).join(" × ") || "scalar"
   const key = one => `${one.op} ${one.shape.join("×")} ${one.dtype}`
 
   // ---- the part of JSON Schema that the published schema uses ----
@@ -158,7 +158,7 @@
       const from = Math.max(x0, y0 - Math.log10(rate / 1e3))
       return `<path class="kl-line ${name}" d="M${x(10 ** from)} ${y(10 ** from * rate / 1e3)}L${right} ${y(10 ** x1 * rate / 1e3)}"/>`
     }
-    const drawn = dots.map(d => `<path class="kl-own ${d.name}" d="${d.mark(x(d.x), y(d.y))}"><title>${d.our.op} ${d.our.shape.join(" × ")} ${d.our.dtype}, ${d.whose}: ${short(d.y)} TFLOP/s</title></path>`)
+    const drawn = dots.map(d => `<path class="kl-own ${d.name}" d="${d.mark(x(d.x), y(d.y))}"><title>${d.our.op} ${shapeText(d.our.shape)} ${d.our.dtype}, ${d.whose}: ${short(d.y)} TFLOP/s</title></path>`)
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg")
     const says = `Roofline: your copy rate is ${short(copy)} GB/s on ${theirs}, ours is ${short(ourCopy)} GB/s on ${gpu}; ${rows.length} cases under them, listed in the table`
     for (const [name, value] of Object.entries({ class: "kl-svg", role: "img", "aria-label": says, width, height: 306, viewBox: `0 0 ${width} 306` }))

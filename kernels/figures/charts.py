@@ -155,8 +155,12 @@ def line_chart(
 
     `series` maps a name to (x, y) points; a y of None leaves a gap. `log_base_x` is 2 for sizes that double.
     Lines differ in mark and dash as well as in colour; ours, PyTorch's, a compiled one and so on look alike in every
-    plot (`numbered`). ValueError for values an axis cannot show.
+    plot (`numbered`). ValueError for values an axis cannot show, and for two points of a series at one x.
     """
+    for name, points in series.items():
+        xs = [x for x, _ in points]
+        if twice := next((x for x in xs if xs.count(x) > 1), None):
+            raise ValueError(f"{name!r} has two points at {number(twice)}; a line has one: make it two series")
     lines = {name: sorted((x, y) for x, y in points if y is not None) for name, points in series.items()}
     if not any(lines.values()):
         return figure('<p class="kl-empty">No point to show.</p>', caption, "lines")

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from kernels.figures.banks import passes
-from kernels.figures.html import data_table, figure, number
+from kernels.figures.html import data_table, figure, number, shape_text
 from kernels.trace.requests import SECTOR_BYTES, Request
 
 LANES = 32
@@ -124,7 +124,7 @@ def roofline_explorer(
             flops, moved = 2 * m * n * k, item * (m * k + k * n + m * n)
             memory_us, compute_us = moved / (memory_gb_per_s * 1e3), flops / (peak * 1e6)
             wall = "memory" if memory_us > compute_us else "computing"
-            rows.append((f"{m} × {n} × {k}", name, number(flops / moved), number(max(memory_us, compute_us)), wall))
+            rows.append((shape_text((m, n, k)), name, number(flops / moved), number(max(memory_us, compute_us)), wall))
     headers = ("M × N × K", "element", "operations a byte", "µs at least", "limited by")
     table = data_table(headers, rows, f"At {number(memory_gb_per_s)} GB/s of memory", numeric=(2, 3))
     data = {

@@ -50,11 +50,8 @@ def number(value: float | int | None, digits: int = 3) -> str:
 
 
 def shape_text(shape: Iterable[int]) -> str:
-    """A shape for readers: 4096 × 1024, 268,435,456; sizes of six digits and more, and a size that stands alone, have
-    separators. A shape without dimensions is a scalar."""
-    sizes = list(shape)
-    apart = len(sizes) == 1
-    return " × ".join(f"{size:,}" if apart or size >= 100_000 else f"{size}" for size in sizes) or "scalar"
+    """A shape for readers: 4,096 × 1,024, 268,435,456. A shape without dimensions is a scalar."""
+    return " × ".join(f"{size:,}" for size in shape) or "scalar"
 
 
 def span(first: int, last: int) -> str:

@@ -30,3 +30,8 @@ def test_a_line_has_the_colour_of_its_name_in_the_plot_and_in_its_legend():
         key = re.search(r'<path class="kl-point (kl-c\d)" d="[^"]*"/></svg> eager</li>', drawn)
         assert key and key[1] == "kl-c4"
         assert len(re.findall(r'class="kl-line kl-c4 kl-dash', drawn)) == 3  # wide, narrow, legend
+
+
+def test_two_points_at_one_x_are_no_line():
+    with pytest.raises(ValueError, match="'cublas' has two points at 1,024; a line has one"):
+        line_chart({"cublas": [(1024, 1.0), (2048, 3.0), (1024, 2.0)]}, "n", "y")

@@ -46,8 +46,8 @@ def test_lost_rows_stay_and_are_marked():
     )
     html = comparison_table(found)
     text = text_of(html)
-    assert "64 × 1024 10 0.10 90% torch 20 2.00 ×" in text
-    assert "8 × 4096 30 0.10 50% torch.compile 15 loses 0.50 ×" in text
+    assert "64 × 1,024 10 0.10 90% torch 20 2.00 ×" in text
+    assert "8 × 4,096 30 0.10 50% torch.compile 15 loses 0.50 ×" in text
     assert "geometric mean of peer / ours over 2 rows with a peer: 1.00 × shape" in text
     assert html.count("kl-mark--bad") == 1
 
