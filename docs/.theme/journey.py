@@ -3,7 +3,7 @@
 The template (`main.html`) gets `journey`: the paths that the page lies in, the outermost first, its place among the
 pages of the nearest (none where its title has a number of its own, or it lists them), minutes of reading where the page
 states no time, and the next page with its description. That is the next of the navigation, or the page that the front
-matter names under `next`; a page of reference, and one with `next: none`, is looked up and left.
+matter names under `next`; a page of reference, save the list of them, and one with `next: none`, is looked up and left.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _is_looked_up(page) -> bool:
 def _following(page, nav):
     """The page to go on with; None where the reader came to look something up."""
     wanted = page.meta.get("next")
-    if _is_looked_up(page):
+    if _is_looked_up(page) and not page.meta.get("lists"):
         return None
     if not wanted:
         return page.next_page

@@ -2,11 +2,13 @@
 
 A cell of a table that holds a sentence wraps, and one that holds a figure or a name does not: only what still does not
 fit is scrolled. A table of three and more columns that holds a sentence is shown cell below cell on a narrow screen,
-where its last column would be out of sight; there cells say their column. A line of an output that is a sentence wraps,
-and what stands in columns is scrolled. An output that only says what was not measured yet is a paragraph. What a
-sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a
-contract is stressed. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are
-not broken at a hyphen, and a path is broken behind a stroke.
+where its last column would be out of sight; there cells say their column. A line of an output that is a sentence
+wraps, and what stands in columns is scrolled. An output that only says what was not measured yet is a paragraph. What
+a sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; a stressed word
+of a contract is stressed. What a program has wrapped into a column of its own is one line again on a phone, blanks
+between columns that no line needs are left out there, and a row that still does not fit is wrapped. An option such as
+`--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen, and a path is
+broken behind a stroke.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _CELL = re.compile(r'<(td|th scope="row")((?: data-column="[^"]*")?)>((?:(?!</t[
 _HEAD = re.compile(r"<th[^>]*>(.*?)</th>|<td[^>]*></td>", re.DOTALL)
 _COLUMN = re.compile(r'(<th scope="col"[^>]*>)([^<> ]{13,})(?=</th>)')
 _WORDY = re.compile(r'(<th scope="col")(?: class="(kl-num)")?(>(?:[^<> ]+ ){2,}[^<> ]+</th>)')
+_GROUP = re.compile(r'(<th scope="rowgroup"[^>]*>)(.*?)(?=</th>)', re.DOTALL)
 _ROW = re.compile(r"<tr[ >].*?</tr>", re.DOTALL)
 _BODY = re.compile(r"<tbody>.*</tbody>", re.DOTALL)
 _OPENING = re.compile(r"<td(?=[ >])")
@@ -49,6 +52,7 @@ _OUTPUT = re.compile(
     r'(?<=<pre><span></span><code>)[^<]*(?=</code></pre></div>\s*<div class="kl-(?:block__bar|error))', re.DOTALL
 )
 _GAP = re.compile(r" {2,}")
+_UNIT = re.compile(r"&#?\w+;|.")
 _HEADING = re.compile(r"(?<=<code>)[\w./-]+(?=</code>(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
 _VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]*')
 _PATH = re.compile(r"\b[\w./-]+/[\w.-]+\.(?:cu|cuh|py|md):\d+")
@@ -86,6 +90,7 @@ def _figure(match: re.Match) -> str:
     table = _CELL.sub(_cell, match[0])
     table = _COLUMN.sub(lambda head: head[1] + re.sub(r"(?<=[_.=])(?=\w)", "<wbr>", head[2]), table)
     table = _WORDY.sub(_wordy, table)
+    table = _GROUP.sub(r'\1<span class="kl-over">\2</span>', table)
     if "kl-table--stack" in table or not _has_sentences(match[0]):
         return table
     heads = _heads(table)
@@ -121,13 +126,78 @@ def _is_sentence(line: str, around: list[str]) -> bool:
     return len(words) > PHONE // 2 and words.count(" ") >= 5 and letters > 0.5 * len(words)
 
 
+def _turned(plain: list[str]) -> int:
+    """How many lines go on with the first in the column where its text begins, since the program has wrapped it."""
+    parts = _GAP.split(plain[0].strip())
+    column = len(plain[0].rstrip()) - len(parts[-1])
+    if len(parts) > 2 or column < 4:
+        return 0
+    count = 0
+    for line in plain[1:]:
+        text = line.strip()
+        if not text or _GAP.search(text) or len(line) - len(line.lstrip()) != column:
+            break
+        count += 1
+    return count if max(map(len, plain[: count + 1])) > PHONE else 0
+
+
+def _units(line: str) -> list[str]:
+    """The characters of a line of HTML."""
+    return _UNIT.findall(line)
+
+
+def _needless(plain: list[str]) -> set[int]:
+    """The places of blanks that a phone can do without: where all lines have more than two, two stay."""
+    width = max(map(len, plain))
+    blank = [all(line[i : i + 1] in ("", " ") for line in plain) for i in range(width)]
+    return {i for i in range(2, width) if blank[i] and blank[i - 1] and blank[i - 2]}
+
+
+def _without(line: str, needless: set[int]) -> str:
+    """The line with blanks marked that a phone leaves out."""
+    found = ["\0" if i in needless else unit for i, unit in enumerate(_units(line))]
+    return re.sub("\0+", lambda gap: f'<span class="kl-gap">{" " * len(gap[0])}</span>', "".join(found))
+
+
+def _columns(lines: list[str], plain: list[str]) -> list[str]:
+    """Lines that stand below each other in columns: narrower on a phone, and wrapped where that is not enough."""
+    if max(map(len, plain), default=0) <= PHONE:
+        return lines
+    needless = _needless(plain)
+    shown = [_without(line, needless) for line in lines]
+    parts = max(len(_GAP.split(line.strip())) for line in plain)
+    code = any(mark in line for line in plain for mark in (";", "/*", "|", "^", "\u2502", "\u2588"))
+    if max(len(line) - sum(i < len(line) for i in needless) for line in plain) <= PHONE or code or not 1 < parts <= 5:
+        return shown
+    return [f'<span class="kl-row">{line}</span>' for line in shown]
+
+
 def _output(match: re.Match) -> str:
     lines = match[0].split("\n")
     plain = [html.unescape(line) for line in lines]
-    return "\n".join(
-        f'<span class="kl-says">{line}</span>' if _is_sentence(plain[i], plain[i + 1 : i + 2]) else line
-        for i, line in enumerate(lines)
-    )
+    shown: list[str] = []
+    together: list[int] = []
+
+    def close() -> None:
+        shown.extend(_columns([lines[i] for i in together], [plain[i] for i in together]))
+        together.clear()
+
+    at = 0
+    while at < len(lines):
+        turned = _turned(plain[at:])
+        if turned or not plain[at].strip() or _is_sentence(plain[at], plain[at + 1 : at + 2]):
+            close()
+            text = lines[at]
+            for line in lines[at + 1 : at + 1 + turned]:
+                text += f'<span class="kl-turn">\n{" " * (len(line) - len(line.lstrip()))}</span>{line.lstrip()}'
+            name = "kl-turns" if turned else "kl-says"
+            shown.append(f'<span class="{name}">{text}</span>' if plain[at].strip() else text)
+            at += turned
+        else:
+            together.append(at)
+        at += 1
+    close()
+    return "\n".join(shown)
 
 
 def _path(match: re.Match) -> str:

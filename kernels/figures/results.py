@@ -61,9 +61,10 @@ def compile_table(
 def result_table(records: Iterable[Record], caption: str = "") -> str:
     """Measurements, grouped by operator, shape and dtype, fastest first.
 
-    Columns: implementation, median µs, spread (interquartile range, µs), GB/s by formula, share of the copy limit that
-    was measured in the same run, largest absolute error. A record without a time shows why; a stale one says so. The
-    caption names GPU, date and commit unless one is given. Records of different GPUs are grouped by GPU as well.
+    Columns: implementation, median µs, GB/s by formula, share of the copy limit that was measured in the same run,
+    spread (interquartile range, µs), largest absolute error; a phone shows the first whole. A record without a time
+    shows why; a stale one says so. The caption names GPU, date and commit unless one is given. Records of different
+    GPUs are grouped by GPU as well.
     """
     records = list(records)
     several = len({_gpu(record) for record in records}) > 1
@@ -71,7 +72,7 @@ def result_table(records: Iterable[Record], caption: str = "") -> str:
     for record in records:
         key = (_gpu(record) if several else "", record.op, tuple(record.shape), record.dtype)
         groups.setdefault(key, []).append(record)
-    headers = ("implementation", "median µs", "spread µs", "GB/s", "of copy limit", "max error")
+    headers = ("implementation", "median µs", "GB/s", "of copy limit", "spread µs", "max error")
     rows, sizes, ours = [], [], []
     for (gpu, op, shape, dtype), members in groups.items():
         members.sort(key=lambda r: (r.median_us is None, r.median_us or 0.0, r.implementation))
@@ -105,9 +106,9 @@ def _measured(record: Record) -> tuple[object, ...]:
     share = record.fraction_of_limit
     return (
         number(record.median_us),
-        number(record.spread_us, 2),
         number(record.gb_per_s),
         MISSING if share is None else f"{share:.0%}",
+        number(record.spread_us, 2),
         _error(record),
     )
 

@@ -70,8 +70,9 @@ def sanitizer_summary(document: Sanitizers, caption: str = "") -> str:
 
 
 def _name(kernel: str) -> str:
-    """A kernel's name, which may be broken behind a `_`."""
-    return escape(kernel).replace("_", "_<wbr>")
+    """A kernel's name, which may be broken behind a `_` that does not begin it."""
+    name = escape(kernel)
+    return name[:1] + name[1:].replace("_", "_<wbr>")
 
 
 def _said(check: Check, standing: dict[str, set[str]]) -> Markup:

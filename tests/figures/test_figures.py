@@ -326,7 +326,7 @@ def test_results_are_sorted_within_a_shape_and_name_their_origin():
     assert re.findall(r"fast|slow|none|other|softmax 8 × 8|softmax 3,", text) == [
         "softmax 8 × 8", "fast", "slow", "none", "softmax 3,", "other",
     ]  # fmt: skip
-    assert "fast block 1024 stale 9.50 0.25 2,719 83% 1.2e-07" in text
+    assert "fast block 1024 stale 9.50 2,719 83% 0.25 1.2e-07" in text
     assert "none not available — — — —" in text
     assert text.startswith("Measured on NVIDIA H200, 2026-11-20, commit 1a2b3c4d5e6f; in bold: kernels of this project")
     assert "in bold" not in figures.result_table([record()])

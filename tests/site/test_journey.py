@@ -61,6 +61,9 @@ def test_a_page_may_name_the_next_and_a_page_that_is_looked_up_has_none():
     first, second = page("a.md", lessons, next="c.md"), page("b.md", lessons, next="none")
     third, looked_up = page("c.md", lessons), page("reference/d.md", lessons)
     lost = page("e.md", lessons, next="gone.md")
+    overview = page("reference/index.md", lessons, lists=True)
+    overview.next_page = looked_up
+    assert told_of(overview, SimpleNamespace(pages=[overview, looked_up]))["after"] is looked_up
     nav = SimpleNamespace(pages=[first, second, third, looked_up, lost])
     for each in nav.pages:
         each.next_page = second

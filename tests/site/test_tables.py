@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 
 import pytest
@@ -91,6 +92,7 @@ def test_a_printed_sentence_wraps_beside_columns_that_scroll(shown, width):
     assert overflow(page, "pre > code") > 0
     assert page.locator(".kl-says").evaluate("e => e.getBoundingClientRect().height") > 30
     shown_text = page.locator("pre > code").inner_text()
+    columns, shown_text = (re.sub(" +", " ", each) for each in (columns, shown_text))  # a phone leaves out blanks
     assert columns in shown_text and shown_text.count("\n") <= 3
 
 
@@ -101,3 +103,43 @@ def test_an_empty_cell_of_markdown_takes_no_line_on_a_phone(shown):
     page = shown(f'<div class="kl-wide">{table}</div>', 390)
     assert [cell.is_visible() for cell in page.locator("tbody td").all()] == [True, False, True, False]
     assert overflow(page, ".kl-wide") <= 0
+
+
+RATIOS = "\n".join(f"{name:<28}{shape:<18}{ratio:>8}" for name, shape, ratio in
+                   [("softmax", "4,096 x 1,024", "1.02"), ("softmax_backward", "131,072 x 128", "0.98")])
+WRAPPED = (
+    "likely cause   A row begins at a row times the stride, and here it begins where\n"
+    "               the row before it ends"
+)
+
+
+def test_no_number_of_a_row_is_out_of_sight_on_a_phone_and_a_wide_page_keeps_the_columns(shown):
+    text = shown(block(RATIOS), 1280).locator("pre > code").inner_text()
+    assert text.rstrip("\n") == RATIOS
+    page = shown(block(RATIOS), 390)
+    assert overflow(page, "pre > code") <= 0 and "0.98" in page.locator("pre > code").inner_text()
+    page = shown(block("a" + " " * 40 + "1\nb" + " " * 40 + "2"), 390)  # blanks alone are left out
+    assert overflow(page, "pre > code") <= 0 and page.locator(".kl-row").count() == 0
+
+
+def test_what_a_program_has_wrapped_is_wrapped_once_on_a_phone(shown):
+    text = shown(block(WRAPPED), 1280).locator("pre > code").inner_text()
+    assert text.rstrip("\n") == WRAPPED
+    page = shown(block(WRAPPED), 390)
+    assert overflow(page, "pre > code") <= 0
+    lines = page.locator(".kl-turns").evaluate("e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)")
+    assert round(lines) <= 4  # of 115 characters: each line is full
+
+
+def test_code_is_scrolled_and_not_wrapped(shown):
+    code = "\n".join(f"        /*{i:04x}*/    IMAD.WIDE.U32.X R{i}, R{i}, 0x4, c[0x0][0x210] ;" for i in range(3))
+    assert overflow(shown(block(code), 390), "pre > code") > 0
+
+
+def test_what_a_group_of_rows_is_about_is_in_sight_on_a_phone(shown):
+    heads = ("way", *(f"a number of {i}" for i in range(9)))
+    table = data_table(heads, [("ours", *range(9))], "Times", [("4 × 16 heads of 128, 4,096 long, causal, bfloat16", 1)])
+    page = shown(table, 390)
+    assert overflow(page, ".kl-scroll") > 0
+    box = page.locator(".kl-over").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
