@@ -66,14 +66,15 @@ def _ladder() -> Iterator[KernelPath]:
 
         yield _path("CUDA ladder", name, dtype, at[name], matrices, _pairs(getattr(matmul, name)))
 
-    def rows():
-        return tuple(_randn(*s) for r, c in ((33, 64), (7, 67), (1, 1)) for s in ((r, c), (c,)))
+    for form, ragged in (("", ((7, 67), (1, 1))), ("_float4", ((7, 68), (1, 4)))):
 
-    for name in ("fused_bias_relu_scale", "fused_bias_relu_scale_float4"):
-        call = _pairs(lambda x, bias, name=name: getattr(fused, name)(x, bias, 0.5))
-        yield _path("CUDA ladder", name, "float32", at[name], rows, call)
-    for name in ("fused_bias_gelu", "fused_bias_gelu_float4"):
-        yield _path("CUDA ladder", name, "float32", at[name], rows, _pairs(getattr(fused, name)))
+        def rows(ragged=ragged):
+            return tuple(_randn(*s) for r, c in ((33, 64), *ragged) for s in ((r, c), (c,)))
+
+        scaled, gelu = f"fused_bias_relu_scale{form}", f"fused_bias_gelu{form}"
+        call = _pairs(lambda x, bias, name=scaled: getattr(fused, name)(x, bias, 0.5))
+        yield _path("CUDA ladder", scaled, "float32", at[scaled], rows, call)
+        yield _path("CUDA ladder", gelu, "float32", at[gelu], rows, _pairs(getattr(fused, gelu)))
 
     def numbers():
         import torch

@@ -141,10 +141,13 @@ def planted_ptx(tool: str, ptx: str) -> str:
 # barrier a word that all threads write, since racecheck does not look at atomics, and a kernel may have nothing else
 # between its barriers; or a barrier that thread 0 of block 0 leaves out. Where copies or cooperating warps count
 # on a barrier it stays behind the racing word, or the kernel would wait for ever before anything is reported. Hopper's
-# kernels use all the shared memory there is, so there the word is one of theirs.
-_WORD = "{ __shared__ volatile int planted; planted = threadIdx.x; "
-_HOPPER_WORD = "{ volatile unsigned char* planted = hopper_shared; planted[0] = threadIdx.x; "
-_LEFT_OUT = "if (threadIdx.x + blockIdx.x + blockIdx.y != 0) { "
+# kernels use all the shared memory there is, so there the word is one of theirs. Who leaves a barrier out is volatile:
+# of a loop with a condition that never changes the compiler makes two loops, and there the tool reported nothing.
+_WORD = "{ __shared__ volatile int planted; if (blockIdx.x + blockIdx.y == 0) planted = threadIdx.x; "
+_HOPPER_WORD = (
+    "{ volatile unsigned char* planted = hopper_shared; if (blockIdx.x + blockIdx.y == 0) planted[0] = threadIdx.x; "
+)
+_LEFT_OUT = "volatile unsigned planted = threadIdx.x + blockIdx.x + blockIdx.y; if (planted != 0) "
 CUDA_REPLACE: dict[str, dict[str, dict[str, str]]] = {
     "racecheck": {
         "library.cu": {"__syncthreads();": _WORD + "}"},
@@ -156,12 +159,12 @@ CUDA_REPLACE: dict[str, dict[str, dict[str, str]]] = {
         },
     },
     "synccheck": {
-        "library.cu": {"__syncthreads();": _LEFT_OUT + "__syncthreads(); }"},
-        "ladder.cu": {"__syncthreads();": _LEFT_OUT + "__syncthreads(); }"},
-        "essentials.cu": {"__syncthreads();": _LEFT_OUT + "__syncthreads(); }"},
+        "library.cu": {"__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }"},
+        "ladder.cu": {"__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }"},
+        "essentials.cu": {"__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }"},
         "ladder_hopper.cu": {
-            "__syncthreads();": _LEFT_OUT + "__syncthreads(); }",
-            "warpgroup_sync(1 + warpgroup);": _LEFT_OUT + "warpgroup_sync(1 + warpgroup); }",
+            "__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }",
+            "warpgroup_sync(1 + warpgroup);": "{ " + _LEFT_OUT + "warpgroup_sync(1 + warpgroup); }",
         },
     },
 }
