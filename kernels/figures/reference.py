@@ -84,7 +84,16 @@ def schema_reference(schema: Mapping[str, object]) -> str:
             for field, rule in one["properties"].items()
         ]
         parts.append(data_table(("field", "holds", "must be there"), rows, f"Fields of {name}", numeric=()))
+        for field, rule in one["properties"].items():
+            for long in filter(_is_long, (rule, *rule.get("anyOf", ()))):
+                words = ", ".join(f"<code>{escape(each)}</code>" for each in long["enum"])
+                parts.append(f"<p><code>{escape(field)}</code> is one of {words}.</p>")
     return "\n".join([*parts, "</div>"])
+
+
+def _is_long(rule: Mapping[str, object]) -> bool:
+    """Whether a rule names more words than a cell of a table has room for on a phone."""
+    return len(rule.get("enum", ())) > 3
 
 
 def type_words(rule: Mapping[str, object]) -> str:
@@ -96,6 +105,8 @@ def type_words(rule: Mapping[str, object]) -> str:
         return " or ".join(type_words(each) for each in rule["anyOf"])
     if "const" in rule:
         return f"always <code>{escape(rule['const'])}</code>"
+    if _is_long(rule):
+        return f"one of {len(rule['enum'])} words, below"
     if "enum" in rule:
         return "one of " + ", ".join(f"<code>{escape(each)}</code>" for each in rule["enum"])
     if rule.get("type") == "array":

@@ -77,11 +77,13 @@ def _picture(levels, columns, padding, title: str, room: _Room, operation: str) 
             last = k == len(levels) - 1
             fill = f'class="kl-masked" fill="url(#{hatch})"' if i in padding[k] else f'class="kl-own kl-c{int(last)}"'
             boxes.append(f'<rect {fill} x="{place(x)}" y="{y}" width="{place(box)}" height="{TALL}" rx="3"/>')
-            said_short = short(value, 6 if terse else 7)
-            style = ["kl-t--strong" * last, ("kl-t--small" if len(said_short) > 5 else "kl-t--less") * terse]
+            said_short = short(value, 5 if terse else 7)
+            style = ["kl-t--strong" * last, ("kl-t--small" if len(said_short) > 4 else "kl-t--less") * terse]
             words.append(text(x + box / 2, y + 16, said_short, " ".join(filter(None, style)), "m"))
             if lost:
-                words.append(text(x + box / 2 + 5, y + TALL + 13, change(lost), "kl-t--bad kl-t--small"))
+                words.append(
+                    text(x + box / 2 + 5, y + TALL + 13, change(lost, 1 if terse else 2), "kl-t--bad kl-t--small")
+                )
             said.append(_said(i, columns[k], value, parents, columns[k - 1] if k else (), lost, i in padding[k]))
         described.append(f"{name}: {', '.join(said)}")
     marks = [text(left + pitch * lane + box / 2, top - 10, lane, "kl-t--soft", "m") for lane in columns[0]]
@@ -98,9 +100,9 @@ def short(value: float, most: int = 7) -> str:
     return words.replace("e+0", "e").replace("e-0", "e−").replace("e+", "e").replace("-", "−")
 
 
-def change(lost: float) -> str:
-    """What rounding did to a number, with two digits: −1, +7.5e−9."""
-    return ("−" if lost > 0 else "+") + short(float(f"{abs(lost):.2g}"))
+def change(lost: float, digits: int = 2) -> str:
+    """What rounding did to a number: −1, +7.5e−9."""
+    return ("−" if lost > 0 else "+") + short(float(f"{abs(lost):.{digits}g}"))
 
 
 def _require_once(levels: Sequence[Sequence[Node]]) -> None:

@@ -38,6 +38,17 @@ def test_every_field_of_the_schema_is_there_and_links_lead_somewhere():
     assert set(re.findall(r'href="#([^"]+)"', html)) <= set(re.findall(r' id="([^"]+)"', html))
 
 
+def test_a_field_of_many_words_has_them_below_the_table():
+    """A sentence in a cell would have a phone set the table cell below cell."""
+    html = schema_reference(schema())
+    assert "one of 7 words, below" in html or "one of 6 words, below" in html
+    assert re.search(
+        r"</table>\n</div>\n(?:<p><code>\w+</code> is one of .*</p>\n)*<p><code>status</code> is one of", html
+    )
+    cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", html, re.DOTALL)
+    assert max(len(re.sub("<.*?>", "", cell)) for cell in cells) <= 60
+
+
 def test_rules_in_words():
     assert type_words({"anyOf": [{"type": "number"}, {"type": "null"}]}) == "number or null"
     assert type_words({"type": "array", "items": {"type": "integer"}}) == "list of integer"

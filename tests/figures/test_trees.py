@@ -78,6 +78,15 @@ def test_lanes_too_many_for_a_phone_scroll():
     assert "kl-narrow" not in reduction_tree(sums.halves(FIVE, 16), 5)
 
 
+def test_a_phone_s_numbers_leave_room_between_them():
+    values = [0.36787944, 0.082085, 0.286505, 0.0497871, 1.0, 0.135335, 0.22313, 0.6065307]
+    drawn = reduction_tree(sums.halves(values, 8), 8)
+    narrow = drawn[drawn.index("kl-narrow") :]
+    shown = re.findall(r'<text class="kl-t[^"]*kl-t--m"[^>]*>([^<]+)<', narrow)
+    assert "0.368" in shown and "0.0821" in shown and "0.08208" not in shown
+    assert ">0.3679<" in drawn[: drawn.index("kl-narrow")]
+
+
 def test_the_same_tree_is_the_same_figure_and_another_is_not():
     first, again, other = (reduction_tree(sums.halves(row, 8), 5) for row in (FIVE, FIVE, FIVE[::-1]))
     assert first == again != other
