@@ -37,6 +37,8 @@ class Made:
     folder: Path
     worktree: Path
     commit: str
+    base: str
+    """The commit that `commit` adds files to: the last one of the caller's branch."""
     uncommitted: int
     """Files of the caller's tree that differ from the last commit, and stay as they are."""
 
@@ -118,7 +120,7 @@ class Repository:
                         f"{final} cannot be made ({error.strerror}); --folder chooses another place"
                     ) from None
                 raise
-        return Made(branch, final / self.prefix, final, commit, self.uncommitted())
+        return Made(branch, final / self.prefix, final, commit, self.head, self.uncommitted())
 
     def _refuse_what_exists(self, branch: str, final: Path) -> None:
         for part in final.parent.glob(f"{_PART}*"):  # left by one that was killed

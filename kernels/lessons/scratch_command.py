@@ -219,7 +219,7 @@ def _own(repository: Repository, path: str) -> Path | None:
 
 
 def _told(made: Made, contents: Contents, lines: dict[str, str], own: Path | None) -> str:
-    said = [f"made the branch {made.branch}, at {made.commit[:9]}, in {_shown(made.folder)}"]
+    said = [f"made the branch {made.branch}, one commit on top of {made.base[:9]}, in {_shown(made.folder)}"]
     if made.uncommitted:
         files = "1 file stays" if made.uncommitted == 1 else f"{made.uncommitted} files stay"
         said.append(f"{files} as changed and not committed; the branch begins at the last commit, without the changes")

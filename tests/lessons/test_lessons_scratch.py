@@ -206,7 +206,9 @@ def test_a_dirty_tree_stays_as_it_is_and_the_branch_begins_at_the_commit(reposit
 
 
 def test_nothing_is_said_of_changes_in_a_clean_tree(repository):
-    assert "uncommitted" not in repository.lessons("scratch", "add_two").text
+    said = repository.lessons("scratch", "add_two").text
+    head = git("rev-parse", "HEAD", cwd=repository.root).strip()
+    assert "uncommitted" not in said and f"one commit on top of {head[:9]}, in" in said
 
 
 @pytest.mark.parametrize(
