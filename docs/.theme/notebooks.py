@@ -35,6 +35,8 @@ _CHANGED = {
         '<div class="jp-OutputArea" data-search-exclude>',
     ),
 }
+DESCRIPTION = "The same kernels as cells: change one, run it, and see what the record of the launch says."
+"""What a card says that leads to a notebook, whose file has no front matter."""
 _mends = Mends("docs/.theme/notebooks.py", {name: re.compile(pattern) for name, (pattern, _) in _CHANGED.items()})
 _command = "build"
 
@@ -50,6 +52,7 @@ def on_page_content(html: str, *, page, **named) -> str:
     if not page.file.src_uri.endswith(".ipynb"):
         return html
     _mends.page()
+    page.meta.setdefault("description", DESCRIPTION)
     for name, (_, replacement) in _CHANGED.items():
         html = _mends.sub(name, replacement, html)
     name = PurePosixPath(page.file.src_uri).name

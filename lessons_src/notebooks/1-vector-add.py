@@ -52,8 +52,8 @@ print("the last three:", out[-3:].tolist())
 # %% [markdown]
 # ## Who owns what
 #
-# **Predict first.** How many programs does a vector of this length need, and how many elements has the last one?
-# Then look at the record of the launch.
+# Before you run the cell, which records the launch: how many programs does a vector of this length need, and how many
+# elements has the last one?
 
 # %% id="owners" needs="triton" html="1" evidence="trace"
 from kernels.figures import ownership_strip

@@ -315,3 +315,13 @@ def test_the_themes_search_has_a_name():
     post = runpy.run_path(str(ROOT / "docs/.theme/landmarks.py"))["on_post_page"]
     dialog = '<div class="md-search" data-md-component="search" role="dialog">'
     assert post(post(dialog)) == dialog.replace(">", ' aria-label="Search">')
+
+
+def test_a_notebook_tells_what_it_is_where_a_card_leads_to_it():
+    of_notebook = runpy.run_path(str(ROOT / "docs/.theme/notebooks.py"))["on_page_content"]
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="notebooks/a.ipynb"), meta={})
+    of_notebook("<h1>A</h1>", page=page)
+    assert page.meta["description"].startswith("The same kernels as cells")
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="labs/a.md"), meta={})
+    of_notebook("<h1>A</h1>", page=page)
+    assert page.meta == {}
