@@ -7,10 +7,21 @@
 // Exit status: 0 passed, 1 a kernel gave a wrong result, 2 wrong usage, 3 a CUDA call failed, 77 there is no GPU.
 
 // Included, not linked: the compiler then checks the launchers' types, and the checks can use kThreads.
+#include "fused.cu"
+#include "grid_sum.cu"
+#include "histogram.cu"
 #include "kernels.cu"
+#include "matmul.cu"
+#include "matmul_wmma.cu"
+#include "patterns.cu"
+#include "reductions.cu"
+#include "strided.cu"
+#include "transposes.cu"
 
 #include "check.cuh"
 #include "portfolio_test.cuh"
+#include "portfolio_groups.cuh"
+#include "portfolio_products.cuh"
 #include "portfolio_bench.cuh"
 
 #include <cerrno>
@@ -124,6 +135,12 @@ int main(int count, char** arguments) {
     test_arguments(&report);
     test_vector_add(options.seed, &report);
     test_softmax(options.seed, &report);
+    test_copies(options.seed, &report);
+    test_transposes(options.seed, &report);
+    test_reductions(options.seed, &report);
+    test_histograms(options.seed, &report);
+    test_fused(options.seed, &report);
+    test_products(options.seed, &report);
     if (report.failures > 0) {
         std::fprintf(stderr, "CUDA correctness failed: %lld differences with seed %u.\n",
                      static_cast<long long>(report.failures), options.seed);
@@ -131,7 +148,7 @@ int main(int count, char** arguments) {
     }
     // JSON on standard output must stay alone there.
     std::fprintf(options.bench && options.output.empty() ? stderr : stdout,
-                 "CUDA correctness passed (%d vector + %d softmax cases)\n", report.vector_cases, report.softmax_cases);
+                 "CUDA correctness passed (%s cases)\n", report.cases().c_str());
     if (options.test_only) {
         return kExitPassed;
     }

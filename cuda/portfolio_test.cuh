@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.cuh"
@@ -14,9 +15,27 @@
 // Counts what ran and reports what went wrong.
 class Report {
   public:
-    int vector_cases = 0;
-    int softmax_cases = 0;
     int64_t failures = 0;
+
+    // A case of a group was checked.
+    void ran(const std::string& group) {
+        const auto same = [&](const std::pair<std::string, int>& one) { return one.first == group; };
+        const auto found = std::find_if(groups_.begin(), groups_.end(), same);
+        if (found == groups_.end()) {
+            groups_.emplace_back(group, 1);
+        } else {
+            ++found->second;
+        }
+    }
+
+    // "3 vector + 18 softmax", in the order in which the groups came.
+    std::string cases() const {
+        std::string text;
+        for (const auto& [group, count] : groups_) {
+            text += (text.empty() ? "" : " + ") + std::to_string(count) + " " + group;
+        }
+        return text;
+    }
 
     // `what` is the kernel and its shape. One broken kernel can fail in every element and must not hide the next one,
     // so each `what` is shown a few times only.
@@ -34,6 +53,7 @@ class Report {
 
   private:
     std::map<std::string, int64_t> seen_;
+    std::vector<std::pair<std::string, int>> groups_;
 };
 
 inline std::string number(double value) {
@@ -43,9 +63,10 @@ inline std::string number(double value) {
 }
 
 // Compares a rows x columns result, whose rows are `stride` apart, with `expected` (dense). A float32 result may
-// differ by `relative` times the expected value. Elements between the rows must still be poison.
+// differ by `relative` times the expected value, and by `absolute`. Elements between the rows must still be poison.
 inline void compare(const std::string& kernel, const DeviceBuffer& buffer, const std::vector<double>& expected,
-                    int64_t rows, int64_t columns, int64_t stride, double relative, Report* report) {
+                    int64_t rows, int64_t columns, int64_t stride, double relative, Report* report,
+                    double absolute = 0.0) {
     const auto place = [](int64_t row, int64_t column) {
         return "row " + std::to_string(row) + ", column " + std::to_string(column);
     };
@@ -67,7 +88,7 @@ inline void compare(const std::string& kernel, const DeviceBuffer& buffer, const
             }
             const double want = expected[static_cast<size_t>(row * columns + column)];
             const bool equal =
-                std::isnan(want) ? std::isnan(value) : std::fabs(value - want) <= relative * std::fabs(want);
+                std::isnan(want) ? std::isnan(value) : std::fabs(value - want) <= relative * std::fabs(want) + absolute;
             if (is_poison(value)) {
                 report->fail(kernel, place(row, column) + ": expected " + number(want) + ", but it was never written");
             } else if (!equal) {
@@ -102,7 +123,7 @@ inline void test_vector_add(uint32_t seed, Report* report) {
         CHECK_CUDA(launch_vector_add(device_x.data(), device_y.data(), out.data(), n, nullptr));
         CHECK_CUDA(cudaDeviceSynchronize());
         compare("vector_add n=" + std::to_string(n), out, expected, 1, n, n, 0.0, report);
-        ++report->vector_cases;
+        report->ran("vector");
     }
 }
 
@@ -219,7 +240,7 @@ inline void test_softmax(uint32_t seed, Report* report) {
                                          std::to_string(shape.x_stride) + " to " + std::to_string(shape.out_stride);
                 compare(name, out, expected, shape.rows, shape.columns, shape.out_stride, kRelative, report);
             }
-            ++report->softmax_cases;
+            report->ran("softmax");
         }
     }
 }

@@ -8,7 +8,8 @@ import pytest
 
 from kernels.cuda import build_portfolio, why_not
 
-PASSED = "CUDA correctness passed (3 vector + 18 softmax cases)\n"
+NEW_GROUPS = "16 copy + 16 transpose + 15 reduction + 9 histogram + 16 fused + 25 matmul"
+PASSED = f"CUDA correctness passed (3 vector + 18 softmax + {NEW_GROUPS} cases)\n"
 GUARD = "if (score == -INFINITY) {"
 
 
@@ -44,9 +45,13 @@ def test_the_counts_are_counted(cpu_portfolio):
         {
             "        kThreads + 1,    // one full block, and a second in which only thread 0 has work\n": "",
             "        {7, 33, 40, 36, Scores::kRandom}, ": "        //",
+            "        {32, 64, 0},": "        //",  # of the shapes of copies, transposes and fused patterns
+            "{5003, 256, Numbers::kSpread}, ": "",
+            "        {130, 136, 72, 8},": "        //",
         }
     )
-    assert run(program, "--test-only").stdout == "CUDA correctness passed (2 vector + 15 softmax cases)\n"
+    fewer = "14 copy + 12 transpose + 15 reduction + 6 histogram + 12 fused + 20 matmul"
+    assert run(program, "--test-only").stdout == f"CUDA correctness passed (2 vector + 15 softmax + {fewer} cases)\n"
 
 
 def test_the_block_size_is_one_constant(cpu_portfolio):
@@ -67,7 +72,7 @@ MUTANTS = {
         r"FAILED softmax_serial 2x8192 .*: row 0, column 0: expected 0\.000121\d+, got 0\.000121",
     ),
     "a tail that is not masked": (
-        {"if (i < n) {": "if (i <= n) {"},
+        {"if (i < n) {\n        out[i] = x[i] + y[i];": "if (i <= n) {\n        out[i] = x[i] + y[i];"},
         r"FAILED vector_add n=257: row 1, column 0 lies outside the output",
     ),
     "partials of warps that do not exist": (
@@ -90,11 +95,39 @@ MUTANTS = {
         {f"column < {TAIL}": f"column <= {TAIL}"},
         r"FAILED softmax_parallel 7x33 .*: row 0, column 33 lies between two rows and must stay untouched, got",
     ),
+    "a copy that begins at the first element": (
+        {"out[i] = x[first + i * stride];": "out[i] = x[i * stride];"},
+        r"FAILED copy_strided stride 8: row 0, column 0: expected",
+    ),
+    "a tile that is read in another order than it was written": (
+        {"tile[threadIdx.x][line ^ threadIdx.x]": "tile[threadIdx.x][line]"},
+        r"FAILED transpose_swizzled 33x65 .*: row 0, column 1: expected",
+    ),
+    "the first warp's sum, eight times": (
+        {"warp_sum(lane < kBlockSumWarps ? warp_sums[lane]": "warp_sum(lane < kBlockSumWarps ? warp_sums[0]"},
+        r"FAILED block_sums_shuffle n=1000: row 0, column \d: expected",
+    ),
+    "a number that counts twice": (
+        {"atomicAdd(&out[value], 1ull);": "atomicAdd(&out[value], 2ull);"},
+        r"FAILED histogram_plain n=5003 bins=256: bin 0: expected",
+    ),
+    "a negative sum that passes": (
+        {"(value < 0.0f ? 0.0f : value) * scale": "value * scale"},
+        r"FAILED fused_bias_relu_scale_float4 32x64 .*: row \d+, column \d+: expected 0, got -",
+    ),
+    "a column of c that two tiles share": (
+        {"sum += a_tile[y][k] * b_tile[k][x];": "sum += a_tile[y][k] * b_tile[k][x & 30];"},
+        r"FAILED matmul_tiled 33x65x129 .*: row 0, column 1: expected",
+    ),
+    "two neighbours that change places": (
+        {"__floats2bfloat162_rn(near.x, near.y)": "__floats2bfloat162_rn(near.y, near.x)"},
+        r"FAILED matmul_wmma 130x136x72 .*: row 0, column 0: expected",
+    ),
 }
-GROUPS = [list(MUTANTS)[:4], list(MUTANTS)[4:]]
+GROUPS = [list(MUTANTS)[:4], list(MUTANTS)[4:8], list(MUTANTS)[8:]]
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=["first", "second"])
+@pytest.mark.parametrize("group", GROUPS, ids=["first", "second", "new groups"])
 def test_each_broken_kernel_is_named_with_row_and_column(cpu_portfolio, group):
     done = run(cpu_portfolio({old: new for name in group for old, new in MUTANTS[name][0].items()}), "--test-only")
     assert (done.returncode, done.stdout) == (1, "")
