@@ -83,7 +83,7 @@ inline std::vector<uint16_t> halve(Rows* x) {
     return halves;
 }
 
-inline std::vector<float> packed(std::vector<uint16_t> halves) {
+inline std::vector<float> halves_in_floats(std::vector<uint16_t> halves) {
     halves.resize((halves.size() + 1) / 2 * 2);
     std::vector<float> floats(halves.size() / 2);
     if (!floats.empty()) {
@@ -136,8 +136,8 @@ inline void test_products(uint32_t seed, Report* report) {
 
         // bfloat16: factors are exact, sums float32, and the result is rounded to eight bits.
         const std::string name = name_of("matmul_wmma", shape);
-        const DeviceBuffer half_a(packed(halve(&a)));
-        const DeviceBuffer half_b(packed(halve(&b)));
+        const DeviceBuffer half_a(halves_in_floats(halve(&a)));
+        const DeviceBuffer half_b(halves_in_floats(halve(&b)));
         bound.clear();
         expected = product_reference(a, b, &bound);
         for (size_t i = 0; i < bound.size(); ++i) {
