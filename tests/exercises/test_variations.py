@@ -40,3 +40,22 @@ def test_a_batch_without_rows_launches_nothing():
 
     x, out = torch.empty(0, 3, 4), torch.empty(0, 3, 4)
     assert not trace_triton(lambda: softmax_batch(x, out), {"x": x, "out": out}).launches
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("width", [1, 33, 64])
+def test_the_gradient_of_log_softmax_is_autograds_in_float64(width):
+    from lessons_src.examples.log_softmax_gradient import log_softmax_backward
+
+    scores = numbers(5, width, seed=1).double().requires_grad_()
+    logarithms = torch.log_softmax(scores, dim=1)
+    stored = logarithms.detach().float()
+    for dl in (numbers(5, width, seed=2), numbers(width, 5, seed=3).t(), torch.ones(5, 1).expand(5, width)):
+        (expected,) = torch.autograd.grad(logarithms, scores, dl.double(), retain_graph=True)
+        dx = torch.full((5, width), float("nan"))
+        with undefined_is_nan():
+            buffers = {"l": stored, "dl": dl, "dx": dx}
+            trace = trace_triton(lambda dl=dl, dx=dx: log_softmax_backward(stored, dl, dx), buffers)
+        assert not trace.faults(outputs=["dx"])
+        allowed = 2.0**-24 * (width**0.5 + 8) * max(1.0, float(dl.abs().sum(dim=1).max()))
+        assert (dx - expected).abs().max() < allowed
