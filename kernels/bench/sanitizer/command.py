@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernels.bench.sanitizer.plants import CUDA_REPLACE
+from kernels.bench.sanitizer.libraries import build_all
 from kernels.bench.sanitizer.record import Sanitizers, decode, encode, report
 from kernels.bench.sanitizer.run import Limits, run
 from kernels.sources.files import write_whole
@@ -31,29 +31,6 @@ def chosen(paths: Sequence[Any], wanted: Sequence[str]) -> list[int]:
         if name not in known:
             raise KeyError(f"There is no kernel path of {name!r}; there are paths of {', '.join(known)}.")
     return [place for place, path in enumerate(paths) if not wanted or path.op in wanted]
-
-
-def build_libraries(say: Callable[[str], None]) -> None:
-    """Builds the CUDA functions, as they are and with a fault at every barrier, side by side."""
-    from kernels.cuda.building import build
-    from kernels.cuda.ladder import build_ladder
-
-    def make(root_file: str, replace: dict[str, str] | None) -> None:
-        try:
-            if root_file == "library.cu":
-                build(replace=replace)
-            else:
-                build_ladder(root_file, replace=replace)
-        except Exception as error:  # the paths that need it say so themselves
-            say(f"A CUDA library was not built: {str(error).splitlines()[0]}")
-
-    variants = [(root, by_root[root]) for by_root in CUDA_REPLACE.values() for root in by_root]
-    plain = [(root, None) for root in CUDA_REPLACE["racecheck"]]
-    builders = [threading.Thread(target=make, args=each) for each in (*plain, *variants)]
-    for builder in builders:
-        builder.start()
-    for builder in builders:
-        builder.join()
 
 
 def sanitize(
@@ -87,7 +64,7 @@ def sanitize(
     folder.mkdir(parents=True)
     origin = provenance(CudaDevice())
     if any(paths[place].cuda for place in places):  # the paths without CUDA come first, and need not wait
-        threading.Thread(target=build_libraries, args=(say,), daemon=True).start()
+        threading.Thread(target=build_all, args=(say,), daemon=True).start()
     limits = Limits(total=seconds - (time.monotonic() - began), jobs=jobs or os.cpu_count() or 1)
     hashes = Sources()
 

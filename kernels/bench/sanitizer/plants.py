@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -137,37 +138,34 @@ def planted_ptx(tool: str, ptx: str) -> str:
     return one_thread_leaves_out_a_barrier(ptx)
 
 
-# For each tool, and for each library by its root file, what takes the place of what in the CUDA sources: at each
-# barrier a word that all threads write, since racecheck does not look at atomics, and a kernel may have nothing else
-# between its barriers; or a barrier that thread 0 of block 0 leaves out. Where copies or cooperating warps count
-# on a barrier it stays behind the racing word, or the kernel would wait for ever before anything is reported. Hopper's
-# kernels use all the shared memory there is, so there the word is one of theirs. Who leaves a barrier out is volatile:
-# of a loop with a condition that never changes the compiler makes two loops, and there the tool reported nothing.
+CUDA_ROOTS = ("library.cu", "ladder.cu", "essentials.cu", "ladder_hopper.cu")  # the libraries, by their root files
+_KERNEL = re.compile(r"__global__ void[^;{]*\{")
+# Where copies or cooperating warps count on a barrier it stays behind the racing word, or the kernel would wait for
+# ever before anything is reported. Hopper's kernels use all the shared memory there is: the word is one of theirs.
 _WORD = "{ __shared__ volatile int planted; if (blockIdx.x + blockIdx.y == 0) planted = threadIdx.x; "
 _HOPPER_WORD = (
     "{ volatile unsigned char* planted = hopper_shared; if (blockIdx.x + blockIdx.y == 0) planted[0] = threadIdx.x; "
 )
-_LEFT_OUT = "volatile unsigned planted = threadIdx.x + blockIdx.x + blockIdx.y; if (planted != 0) "
-CUDA_REPLACE: dict[str, dict[str, dict[str, str]]] = {
-    "racecheck": {
-        "library.cu": {"__syncthreads();": _WORD + "}"},
-        "ladder.cu": {"__syncthreads();": _WORD + "__syncthreads(); }"},
-        "essentials.cu": {"__syncthreads();": _WORD + "__syncthreads(); }"},
-        "ladder_hopper.cu": {
-            "__syncthreads();": _HOPPER_WORD + "__syncthreads(); }",
-            "cluster_sync();": _HOPPER_WORD + "cluster_sync(); }",
-        },
-    },
-    "synccheck": {
-        "library.cu": {"__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }"},
-        "ladder.cu": {"__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }"},
-        "essentials.cu": {"__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }"},
-        "ladder_hopper.cu": {
-            "__syncthreads();": "{ " + _LEFT_OUT + "__syncthreads(); }",
-            "warpgroup_sync(1 + warpgroup);": "{ " + _LEFT_OUT + "warpgroup_sync(1 + warpgroup); }",
-        },
-    },
-}
+_LEFT_OUT = "if (threadIdx.x + blockIdx.x + blockIdx.y != 0) { "
+
+
+def cuda_replacements(tool: str, root_file: str, sources: Mapping[str, str]) -> dict[str, str]:
+    """What takes the place of what in the sources of a CUDA library. Only for PTX_TOOLS.
+
+    racecheck: at each barrier a word that all threads of block 0 write, since the tool does not look at atomics, and a
+    kernel may have nothing else between its barriers. synccheck: a barrier that thread 0 of block 0 leaves out; where
+    the only barriers are in loops, it is a new one at the beginning of the kernel, since of a barrier under a condition
+    in a loop nvcc makes code in which the tool reports nothing.
+    """
+    if tool == "racecheck":
+        if root_file == "ladder_hopper.cu":
+            return {f"{call}();": f"{_HOPPER_WORD}{call}(); }}" for call in ("__syncthreads", "cluster_sync")}
+        return {"__syncthreads();": _WORD + ("}" if root_file == "library.cu" else "__syncthreads(); }")}
+    if root_file in ("ladder.cu", "essentials.cu"):
+        heads = [head for text in sources.values() for head in _KERNEL.findall(text)]
+        return {head: f"{head} {_LEFT_OUT}__syncthreads(); }}" for head in heads}
+    calls = ["__syncthreads();"] + ["warpgroup_sync(1 + warpgroup);"] * (root_file == "ladder_hopper.cu")
+    return {call: f"{_LEFT_OUT}{call} }}" for call in calls}
 
 
 def planted_tensor(tool: str, tensor: Any) -> Any:

@@ -97,22 +97,21 @@ def _broken_libraries(tool: str) -> None:
     """Loads the CUDA functions from libraries with the tool's fault at every barrier, or plants their first tensor."""
     import ctypes
 
+    from kernels.bench.sanitizer.libraries import build_planted
     from kernels.cuda import call, dequantize, essentials, fused, grid_sum, histogram, ladder, matmul, patterns
-    from kernels.cuda.building import build
 
     if tool in plants.PTX_TOOLS:
-        replace = plants.CUDA_REPLACE[tool]
 
         @lru_cache
         def library() -> Any:
-            loaded = ctypes.CDLL(str(build(replace=replace["library.cu"])))
+            loaded = ctypes.CDLL(str(build_planted("library.cu", tool)))
             loaded.kernels_error_string.argtypes = (ctypes.c_int,)
             loaded.kernels_error_string.restype = ctypes.c_char_p
             return loaded
 
         @lru_cache
         def ladder_library(root_file: str = ladder.LADDER) -> Any:
-            return ctypes.CDLL(str(ladder.build_ladder(root_file, replace=replace[root_file])))
+            return ctypes.CDLL(str(build_planted(root_file, tool)))
 
         call.library = histogram.library = library
         ladder.ladder_library = ladder_library
