@@ -52,6 +52,9 @@ _OUTPUT = re.compile(
     r'(?<=<pre><span></span><code>)[^<]*(?=</code></pre></div>\s*<div class="kl-(?:block__bar|error))', re.DOTALL
 )
 _GAP = re.compile(r" {2,}")
+_DRAWN = re.compile(  # code, or a drawing
+    r"[;{]\s*$|/\*|[|^\u2500-\u259f]|^ *(?:def|for|if|import|from|return|while|with|@|%)\b.*[:)]$| = .*[(\[]"
+)
 _UNIT = re.compile(r"&#?\w+;|.")
 _HEADING = re.compile(r"(?<=<code>)[\w./-]+(?=</code>(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
 _VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]*')
@@ -126,16 +129,20 @@ def _is_sentence(line: str, around: list[str]) -> bool:
     return len(words) > PHONE // 2 and words.count(" ") >= 5 and letters > 0.5 * len(words)
 
 
-def _turned(plain: list[str]) -> int:
-    """How many lines go on with the first in the column where its text begins, since the program has wrapped it."""
+def _turned(plain: list[str], width: int) -> int:
+    """How many lines go on with the first in the column where its text begins, since the program has wrapped it: that
+    column is a later one, or the next word would not have fitted into the longest line, of `width`."""
     parts = _GAP.split(plain[0].strip())
     column = len(plain[0].rstrip()) - len(parts[-1])
-    if len(parts) > 2 or column < 4:
+    if len(parts) > 2 or not plain[0].strip():
         return 0
     count = 0
     for line in plain[1:]:
         text = line.strip()
         if not text or _GAP.search(text) or len(line) - len(line.lstrip()) != column:
+            break
+        full = len(plain[count].rstrip()) + 1 + len(text.split()[0]) > width > 1.5 * PHONE
+        if not ((full and column) or column >= 8):
             break
         count += 1
     return count if max(map(len, plain[: count + 1])) > PHONE else 0
@@ -166,8 +173,7 @@ def _columns(lines: list[str], plain: list[str]) -> list[str]:
     needless = _needless(plain)
     shown = [_without(line, needless) for line in lines]
     parts = max(len(_GAP.split(line.strip())) for line in plain)
-    code = any(mark in line for line in plain for mark in (";", "/*", "|", "^", "\u2502", "\u2588"))
-    if max(len(line) - sum(i < len(line) for i in needless) for line in plain) <= PHONE or code or not 1 < parts <= 5:
+    if max(len(line) - sum(i < len(line) for i in needless) for line in plain) <= PHONE or parts > 6:
         return shown
     return [f'<span class="kl-row">{line}</span>' for line in shown]
 
@@ -182,9 +188,14 @@ def _output(match: re.Match) -> str:
         shown.extend(_columns([lines[i] for i in together], [plain[i] for i in together]))
         together.clear()
 
-    at = 0
+    at, width = 0, max(map(len, plain))
     while at < len(lines):
-        turned = _turned(plain[at:])
+        if _DRAWN.search(plain[at]):
+            close()
+            shown.append(lines[at])
+            at += 1
+            continue
+        turned = _turned(plain[at:], width)
         if turned or not plain[at].strip() or _is_sentence(plain[at], plain[at + 1 : at + 2]):
             close()
             text = lines[at]

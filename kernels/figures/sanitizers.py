@@ -56,7 +56,7 @@ def sanitizer_summary(document: Sanitizers, caption: str = "") -> str:
 
     def cell(found: Mapping[str, int]) -> Markup:
         return Markup(
-            ", ".join(_mark(state, f"{found[state]} {_SHOWN[state]}") for state in STATES if found.get(state))
+            "<br>".join(_mark(state, f"{found[state]} {_SHOWN[state]}") for state in STATES if found.get(state))
         )
 
     for op in dict.fromkeys(path.op for path in document.paths):

@@ -127,7 +127,8 @@ def test_what_a_program_has_wrapped_is_wrapped_once_on_a_phone(shown):
     assert text.rstrip("\n") == WRAPPED
     page = shown(block(WRAPPED), 390)
     assert overflow(page, "pre > code") <= 0
-    lines = page.locator(".kl-turns").evaluate("e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)")
+    height = "e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)"
+    lines = page.locator(".kl-turns").evaluate(height)
     assert round(lines) <= 4  # of 115 characters: each line is full
 
 
@@ -143,3 +144,25 @@ def test_what_a_group_of_rows_is_about_is_in_sight_on_a_phone(shown):
     assert overflow(page, ".kl-scroll") > 0
     box = page.locator(".kl-over").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+
+
+CHECKED = """FAIL  strides  (lessons_src/exercises/strides.py)
+  element [0] is 0.102771685, and should be 0.126410825 within 7.75e-07: they are 0.0236
+  apart
+  cell     |   3 |   4 |   5 | 6 | 7 |   8 |   9 | 10 | 11 | 12 |
+                               ^
+  make serve     http://localhost:8000/lessons/2-strides/#what-goes-wrong
+1 more check failed; mend the first one first."""
+
+
+def test_a_verdict_is_wrapped_on_a_phone_and_its_drawing_is_not(shown):
+    page = shown(block(CHECKED), 390)
+    text = page.locator("pre > code").inner_text()
+    assert "they are 0.0236 apart" in re.sub(r"\s+", " ", text) and "| 12 |" in text
+    drawn = [line for line in text.splitlines() if "|" in line or "^" in line]
+    assert drawn == CHECKED.splitlines()[3:5]
+    wrapped = page.locator(":is(.kl-says, .kl-row, .kl-turns)")
+    ends = wrapped.evaluate_all("all => all.map(e => e.getBoundingClientRect().right)")
+    assert len(ends) == 4 and max(ends) <= 390
+    wide = shown(block(CHECKED), 1280).locator("pre > code").inner_text()
+    assert wide.rstrip("\n") == CHECKED
