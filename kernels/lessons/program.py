@@ -9,9 +9,9 @@ from textwrap import indent
 
 from kernels.lessons.model import Block, PageScan
 
-SILENT = 'import os, sys; shown, sys.stdout = sys.stdout, open(os.devnull, "w", encoding="utf-8")'
+SILENT = 'import os, sys; sys.shown, sys.stdout = sys.stdout, open(os.devnull, "w", encoding="utf-8")'
 SILENT += "  # what earlier blocks print stands on the page\n"
-AGAIN = "sys.stdout = shown  # from here on, this block\n"
+AGAIN = "import sys; sys.stdout = sys.shown  # from here on, this block\n"
 IN_WORDS = "import sys; from kernels.lessons.in_words import InWords; sys.stdout = InWords(sys.stdout)"
 IN_WORDS += "  # a figure as its words\n"
 ADDED = (SILENT, AGAIN, IN_WORDS)

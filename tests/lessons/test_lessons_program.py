@@ -66,7 +66,7 @@ def test_an_earlier_block_that_is_no_python_does_not_break_the_program(tmp_path)
 def test_a_program_prints_its_own_block_and_of_a_figure_the_words(tmp_path):
     table = "print('<table><tr><td>{}</td><td>b</td></tr></table>')"
     blocks = [
-        Block("before", 1, "python", table.format("early"), html=True),
+        Block("before", 1, "python", f"{table.format('early')}\nshown = sys = os = None", html=True),
         Block("drawn", 5, "python", table.format("late"), html=True),
         Block("it", 9, "python", "print('<b>as it is</b>')"),
     ]
