@@ -20,7 +20,7 @@ from kernels.lessons.mends import Mends
 
 SENTENCE = 16  # characters up to which a cell holds a figure or a name, and stays in one line
 PROSE = 60  # characters from which on a narrow column would be a ladder of words
-PHONE = 42  # characters that a line of an output has on a narrow screen
+PHONE = 38  # characters that a line of an output has on a narrow screen
 NAME = 26  # characters up to which a name or an option with a hyphen stays in one line
 
 _TABLE = re.compile(r'<table class="kl-table(?: kl-table--stack[^"]*)?">.*?</table>', re.DOTALL)
@@ -53,7 +53,8 @@ _OUTPUT = re.compile(
 )
 _GAP = re.compile(r" {2,}")
 _DRAWN = re.compile(  # code, or a drawing
-    r"[;{]\s*$|/\*|[|^\u2500-\u259f]|^ *(?:def|for|if|import|from|return|while|with|@|%)\b.*[:)]$| = .*[(\[]"
+    r"[;{]\s*$|/\*|[|^\u2500-\u259f]"
+    r"|^ *(?:def|for|if|import|from|return|while|with|@|%)\b.*[:)]$|^ *[\w.,\[\]]+ = .*[(\[]"
 )
 _UNIT = re.compile(r"&#?\w+;|.")
 _HEADING = re.compile(r"(?<=<code>)[\w./-]+(?=</code>(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
@@ -141,8 +142,9 @@ def _turned(plain: list[str], width: int) -> int:
         text = line.strip()
         if not text or _GAP.search(text) or len(line) - len(line.lstrip()) != column:
             break
-        full = len(plain[count].rstrip()) + 1 + len(text.split()[0]) > width > 1.5 * PHONE
-        if not ((full and column) or column >= 8):
+        before = plain[count].rstrip()
+        full = len(before) + 1 + len(text.split()[0]) > width > 1.5 * PHONE and before[-1:] not in ".:;!?"
+        if not ((full and column and not text[0].isupper()) or column >= 8):
             break
         count += 1
     return count if max(map(len, plain[: count + 1])) > PHONE else 0

@@ -166,3 +166,13 @@ def test_a_verdict_is_wrapped_on_a_phone_and_its_drawing_is_not(shown):
     assert len(ends) == 4 and max(ends) <= 390
     wide = shown(block(CHECKED), 1280).locator("pre > code").inner_text()
     assert wide.rstrip("\n") == CHECKED
+
+
+def test_what_ends_a_sentence_goes_on_in_no_other_line(shown):
+    """Two lines of one length may be two sentences; and a sentence may quote an assignment."""
+    said = "  The plan and triton[path=looped] do not differ by more than their spreads."
+    quoting = "out-of-bounds: Program 1 reads x[257]. Line: `x = tl.load(x_ptr + offsets)`"
+    for width in (390, 1280):
+        page = shown(block(f"{said}\n{said}\n{quoting}"), width)
+        assert overflow(page, "pre > code") <= 0
+        assert page.locator(".kl-turns").count() == 0 and page.locator(".kl-says").count() == 3
