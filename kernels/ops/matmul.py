@@ -6,8 +6,9 @@ Shapes    a (..., M, K), b (..., K, N), out (..., M, N); each extent from 0 up. 
           PyTorch does: one that is 1 or missing stands for any number. With K = 0 every sum is 0.
 Dtypes    float32, float16, bfloat16; b and out have the dtype of a.
 Strides   any, in elements, transposed or expanded operands included, are read in place. An operand of a large product
-          whose rows begin at odd addresses is copied into aligned rows first (`kernels.ops.matmul_plan` says when);
-          nothing else is copied. out is contiguous, and never an input.
+          whose rows begin at odd addresses is copied into aligned rows first (`kernels.ops.matmul_plan` says when),
+          and one of a large product that may be cut into rows along k (`kernels.ops.matmul_tf32_launch`); nothing else
+          is copied. out is contiguous, and never an input.
 Limits    offsets are 64 bits wide; extents, and rows of all products, of at most 2**31 - 2**20. Which kernel runs, and
           in what tiles, is said in `kernels.ops.matmul_plan`.
 Precision named by the caller. "ieee", the default: products and sums in float32 (those of two float16 or bfloat16 are
@@ -29,6 +30,7 @@ from kernels.ops.library import direct
 from kernels.ops.matmul_kernels import _matmul_tiles
 from kernels.ops.matmul_launch import launch_product
 from kernels.ops.matmul_plan import require_choice
+from kernels.ops.matmul_tf32_launch import launch_tf32
 from kernels.ops.matmul_tuning import Tuned
 
 PRECISIONS = ("ieee", "tf32", "tf32x3")
@@ -129,6 +131,8 @@ def launch_matmul(
         checks.require_tensor(name, value)  # no gradient is recorded here
     require_output(out, shape, a, b)
     require_choice(choices)
+    if precision != "ieee" and all(value is None for value in choices.values()):
+        return launch_tf32(a, b, out, precision)
     return _launch(a, b, out, precision, choices)
 
 
@@ -146,7 +150,8 @@ def _launch(a, b, out, precision, choices=None):
 def _forward(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
     shape = require_operands(a, b, precision)
     checks.require_runnable("a", a, _matmul_tiles)
-    return _launch(a, b, torch.empty(shape, dtype=a.dtype, device=a.device), precision)
+    out = torch.empty(shape, dtype=a.dtype, device=a.device)
+    return _launch(a, b, out, precision) if precision == "ieee" else launch_tf32(a, b, out, precision)
 
 
 def _save(ctx, inputs, output):
@@ -293,7 +298,7 @@ def _record(name: str, precision: str, dtypes: tuple[str, ...], benches: tuple[o
     def cast(call):
         return _in_tf32(call) if precision == "tf32" else call
 
-    source = "kernels.ops.matmul:_launch"
+    source = "kernels.ops.matmul:_launch" if precision == "ieee" else "kernels.ops.matmul_tf32_launch:launch_tf32"
     return op.Op(
         name=name,
         reference=reference,

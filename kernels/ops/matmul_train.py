@@ -21,6 +21,7 @@ import torch
 from kernels.ops import checks, op
 from kernels.ops import matmul as product
 from kernels.ops.matmul_launch import launch_product
+from kernels.ops.matmul_tf32_launch import launch_tf32
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, dout: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -56,7 +57,11 @@ def matmul_train(
         raise ValueError(f"dout has shape {tuple(dout.shape)}; expected {shape}, that of a @ b.")
     checks.require_runnable("a", a, product._matmul_tiles)
     out, da, db = (torch.empty(tuple(size), dtype=a.dtype, device=a.device) for size in (shape, a.shape, b.shape))
-    _launch(a, b, dout, out, da, db, precision)
+    if precision == "ieee":
+        _launch(a, b, dout, out, da, db, precision)
+    else:
+        for left, right, result in ((a, b, out), (dout, b.t(), da), (a.t(), dout, db)):
+            launch_tf32(left, right, result, precision)
     return out, da, db
 
 

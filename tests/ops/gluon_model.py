@@ -25,7 +25,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-PIECE = 8  # two-byte elements that the copy engine writes at once
+PIECE = 16  # bytes that the copy engine writes at once
+BESIDE = {"matmul_tf32": "matmul_gluon"}  # a kernel's file, and the one whose functions it imports
 
 
 class Broken(AssertionError):
@@ -217,8 +218,9 @@ class Map:
             coordinate = (int(start) + np.arange(box)).reshape([-1 if i == axis else 1 for i in range(len(at))])
             inside = inside & (coordinate >= 0) & (coordinate < extent)
             with np.errstate(over="ignore"):
-                address = address + coordinate.astype(np.uint64) * np.uint64(2 * stride)
-        return np.broadcast_to(inside, self.host.block_shape), (address.astype(np.int64) // 2 + self.first)
+                address = address + coordinate.astype(np.uint64) * np.uint64(self.dtype.itemsize * stride)
+        place = address.astype(np.int64) // self.dtype.itemsize + self.first
+        return np.broadcast_to(inside, self.host.block_shape), place
 
     def read(self, at) -> torch.Tensor:
         inside, place = self.places(at)
@@ -229,7 +231,8 @@ class Map:
 
     def write(self, at, values) -> None:
         # The copy engine writes 16 bytes at a time, also where a row ends before them.
-        inside, place = self.places(at, -(-self.host.shape[-1] // PIECE) * PIECE)
+        piece = PIECE // self.dtype.itemsize
+        inside, place = self.places(at, -(-self.host.shape[-1] // piece) * piece)
         self.storage[torch.from_numpy(place[inside])] = values.reshape(self.host.block_shape)[
             torch.from_numpy(inside.copy())
         ]
@@ -244,7 +247,7 @@ class Pointer:
         return Pointer(self.base, self.offset + more)
 
 
-@dataclass
+@dataclass(eq=False)
 class Product:
     a: object
     b: Shared
@@ -438,9 +441,11 @@ def load_kernel(
         if text.count(old) != 1:
             raise LookupError(f"{old!r} stands {text.count(old)} times in the kernel; expected once")
         text = text.replace(old, new)
-    tree = ast.parse(text)
-    tree.body = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
-    exec(compile(tree, module.__file__, "exec"), names)
+    texts = [Path(module.__file__).with_name(f"{BESIDE[name]}.py").read_text()] if name in BESIDE else []
+    for each in (*texts, text):
+        tree = ast.parse(each)
+        tree.body = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+        exec(compile(tree, module.__file__, "exec"), names)
     names["GROUP_ROWS"] = names["ROWS"] = group_rows
     return names
 
