@@ -183,6 +183,7 @@ def stream() -> dict[str, bool]:
     multiply = registered()
     a, b = torch.randn(512, 512, device=DEVICE), torch.randn(512, 512, device=DEVICE)
     side = torch.cuda.Stream()
+    multiply(a, b)  # a first launch loads the kernel, and waits for every stream while it does
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         torch.cuda._sleep(200_000_000)
@@ -219,6 +220,7 @@ def errors() -> dict[str, str]:
             said[name] = "no complaint"
         except (RuntimeError, NotImplementedError) as error:
             said[name] = str(error).split("\n")[0][:200]
+        print(json.dumps(said), flush=True)  # of what ends the process, what came before it stands
     return said
 
 
@@ -233,12 +235,13 @@ def run_apart(name: str) -> dict[str, Any]:
     """One part in a process of its own: what it found and its seconds, or what it raised."""
     began = time.perf_counter()
     try:
-        done = subprocess.run(
-            [sys.executable, __file__, "--part", name], capture_output=True, text=True, timeout=SECONDS
-        )
-        found = json.loads(done.stdout.splitlines()[-1]) if not done.returncode else {"error": done.stderr[-600:]}
+        command = [sys.executable, "-X", "faulthandler", __file__, "--part", name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        if done.returncode:
+            raise ValueError(f"status {done.returncode} after {done.stdout[-200:]!r}: {done.stderr[-500:]}")
+        found = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
-        found = {"error": f"{type(error).__name__}: {str(error)[:400]}"}
+        found = {"error": f"{type(error).__name__}: {str(error)[-700:]}"}
     return {name: found, f"{name} seconds": round(time.perf_counter() - began, 2)}
 
 

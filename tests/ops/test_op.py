@@ -19,7 +19,7 @@ NOT_OPERATORS = {
     "rmsnorm_shared", "rmsnorm_kernels", "rmsnorm_plan",
     "rmsnorm_backward_wide", "softmax_parts", "softmax_backward_pairs", "error_budget", "matmul_kernels",
     "matmul_launch", "matmul_plan",
-    "matmul_tuning", "interpreter_dot", "closed", "unmeasured", "matmul_gluon",
+    "matmul_tuning", "interpreter_dot", "closed", "unmeasured", "matmul_gluon", "matmul_tf32", "matmul_tf32_launch",
     "attention_shared", "attention_gluon", "attention_gluon_launch",
     "attention_gluon_backward", "attention_gluon_backward_launch", "early", "softmax_ahead",
 }  # fmt: skip

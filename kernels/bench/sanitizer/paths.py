@@ -224,6 +224,33 @@ def _elementwise() -> Iterator[KernelPath]:
     yield from _rows("histogram", histogram.DTYPES, source, ways, histogram.inputs, count)
 
 
+def _rings_of_float32() -> Iterator[KernelPath]:
+    from kernels.ops import matmul
+    from kernels.ops.matmul_tf32_launch import RINGS, launch_tf32
+
+    def even_rows(shape, dtype, device, seed):
+        return matmul.inputs(shape, dtype, device, seed, padding=0)
+
+    even = [
+        ("written out in Gluon, turns", (256, 512, 160), {"ring": 0}, False),
+        ("written out in Gluon, one consumer", (256, 512, 160), {"ring": 1}, False),
+    ]
+    odd = [("written out in Gluon, odd rows, both turned", (130, 255, 99), {"ring": 0}, True)]
+    for record in matmul.MORE:
+        precision = record.launch["precision"]
+
+        def product(tensors, choices, precision=precision):
+            import torch
+
+            a, b = tensors
+            out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
+            return launch_tf32(a, b, out, precision, RINGS[precision][choices["ring"]])
+
+        source = "kernels.ops.matmul_tf32_launch:launch_tf32"
+        yield from _rows(record.name, record.dtypes, source, even, even_rows, product)
+        yield from _rows(record.name, record.dtypes, source, odd, matmul.inputs, product)
+
+
 def _matrices() -> Iterator[KernelPath]:
     from kernels.ops import fused_gemm, matmul, matmul_train
 
@@ -274,6 +301,8 @@ def _matrices() -> Iterator[KernelPath]:
         ("written out in Gluon, halves", (256, 512, 320), {**ring, "subtiles": 4, "consumers": "halves"}, False),
     ]
     yield from _rows("matmul", halves, source, written_out, even_rows, product)
+
+    yield from _rings_of_float32()
 
     def fused(tensors, choices):
         import torch

@@ -55,11 +55,12 @@ MISREAD = (
     Misread("racecheck", "_attention_one_pass", "attention_gluon_backward.py", (239,), _ROLE),
     Misread("racecheck", "_attention_ring", "attention_gluon.py", (365,), _ROLE),
     Misread("racecheck", "_matmul_ring", "matmul_gluon.py", (194,), _ROLE),
+    Misread("racecheck", "_matmul_tf32", "matmul_tf32.py", (164,), _ROLE),
 )
 
 # Kernels whose first tensor is read by the copy engine (TMA) alone.
 COPIED = (
-    "_matmul_persistent", "_matmul_ring", "_attention_ring", "_attention_one_pass",
+    "_matmul_persistent", "_matmul_ring", "_matmul_tf32", "_attention_ring", "_attention_one_pass",
     "matmul_tma", "matmul_wgmma", "matmul_cluster", "matmul_persistent",
 )  # fmt: skip
 
