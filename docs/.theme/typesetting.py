@@ -56,6 +56,7 @@ _DRAWN = re.compile(  # code, or a drawing
     r"[;{]\s*$|/\*|[|^\u2500-\u259f]"
     r"|^ *(?:def|for|if|import|from|return|while|with|@|%)\b.*[:)]$|^ *[\w.,\[\]]+ = .*[(\[]"
 )
+_THREE = re.compile(r"[^\W\d_]{3}")  # letters
 _UNIT = re.compile(r"&#?\w+;|.")
 _HEADING = re.compile(r"(?<=<code>)[\w./-]+(?=</code>(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
 _VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]*')
@@ -168,8 +169,17 @@ def _without(line: str, needless: set[int]) -> str:
     return re.sub("\0+", lambda gap: f'<span class="kl-gap">{" " * len(gap[0])}</span>', "".join(found))
 
 
-def _columns(lines: list[str], plain: list[str]) -> list[str]:
+def _alone(line: str, plain: str) -> str:
+    """A label and what it says, each with a line of its own: two blanks are enough between them on a phone."""
+    first = len(plain) - len(plain.lstrip())
+    return _without(line, {i for i in _needless([plain]) if i > first})
+
+
+def _columns(lines: list[str], plain: list[str], labelled: bool) -> list[str]:
     """Lines that stand below each other in columns: narrower on a phone, and wrapped where that is not enough."""
+    if labelled:
+        shown = [_alone(line, text) for line, text in zip(lines, plain)]
+        return [f'<span class="kl-row">{s}</span>' if len(t) > PHONE else s for s, t in zip(shown, plain)]
     if max(map(len, plain), default=0) <= PHONE:
         return lines
     needless = _needless(plain)
@@ -187,10 +197,13 @@ def _output(match: re.Match) -> str:
     together: list[int] = []
 
     def close() -> None:
-        shown.extend(_columns([lines[i] for i in together], [plain[i] for i in together]))
+        shown.extend(_columns([lines[i] for i in together], [plain[i] for i in together], labelled))
         together.clear()
 
     at, width = 0, max(map(len, plain))
+    parts = [_GAP.split(line.strip()) for line in plain if line.strip() and not _DRAWN.search(line)]
+    words = sum(len(each) == 2 and bool(_THREE.search(each[1])) for each in parts)
+    labelled = width > PHONE and max(map(len, parts), default=0) == 2 and words > len(parts) // 2
     while at < len(lines):
         if _DRAWN.search(plain[at]):
             close()
@@ -200,7 +213,7 @@ def _output(match: re.Match) -> str:
         turned = _turned(plain[at:], width)
         if turned or not plain[at].strip() or _is_sentence(plain[at], plain[at + 1 : at + 2]):
             close()
-            text = lines[at]
+            text = _alone(lines[at], plain[at])
             for line in lines[at + 1 : at + 1 + turned]:
                 text += f'<span class="kl-turn">\n{" " * (len(line) - len(line.lstrip()))}</span>{line.lstrip()}'
             name = "kl-turns" if turned else "kl-says"

@@ -164,6 +164,9 @@ def test_a_verdict_is_wrapped_on_a_phone_and_its_drawing_is_not(shown):
     wrapped = page.locator(":is(.kl-says, .kl-row, .kl-turns)")
     ends = wrapped.evaluate_all("all => all.map(e => e.getBoundingClientRect().right)")
     assert len(ends) == 4 and max(ends) <= 390
+    labels = "  FAIL        every weight is written once, by its own row\n  PASS        no row is left"
+    text = shown(block(labels), 390).locator("pre > code").inner_text()
+    assert re.search(r"FAIL  every", text) and re.search(r"PASS  no row", text)  # both in the same way
     wide = shown(block(CHECKED), 1280).locator("pre > code").inner_text()
     assert wide.rstrip("\n") == CHECKED
 
