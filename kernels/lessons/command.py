@@ -70,6 +70,9 @@ def serve(
     from kernels.lessons.mkdocs_plugin import serve_site
 
     config_file = _in_a_project(config_file)
+    if address is not None and not (":" in address and address.rpartition(":")[2].isdecimal()):
+        _err.print(f"lessons: --address {address!r} is not a host and a port, as in localhost:8000", markup=False)
+        raise typer.Exit(2)
     try:
         _mkdocs(lambda: serve_site(config_file, address, open_in_browser=open_browser, every_page=every_page))
     except (OSError, OverflowError) as error:

@@ -187,3 +187,10 @@ def test_a_command_finds_its_project_from_a_folder_below(seven, monkeypatch, com
     there = seven.lessons(command)
     monkeypatch.setattr(seven, "root", below)
     assert seven.lessons(command).text.splitlines()[-1] == there.text.splitlines()[-1]
+
+
+@pytest.mark.parametrize("address", ["8000", "nonsense", "localhost:", "localhost:http"])
+def test_an_address_without_a_port_is_said_to_be_none(seven, address):
+    done = seven.lessons("serve", "--address", address)
+    assert done.status == 2
+    assert done.text.endswith(f"--address {address!r} is not a host and a port, as in localhost:8000\n")
