@@ -73,13 +73,15 @@ def launch_add(
     """
     for name, tensor in (("x", x), ("y", y), ("out", out)):
         checks.require_tensor(name, tensor)
+        checks.require_memory(name, tensor)
         checks.require_same(name, tensor, "x", x)
         checks.require_contiguous(name, tensor)
     for name, tensor in (("x", x), ("y", y)):
         checks.require_apart("out", out, name, tensor, or_same=True)
-    checks.require_runnable("x", x, _add)
     checks.require_power_of_two("block_size", block_size, MAX_BLOCK_SIZE)
     checks.require_power_of_two("num_warps", num_warps, op.MAX_WARPS)
+    checks.require_programs("x", x, triton.cdiv(x.numel(), block_size))
+    checks.require_runnable("x", x, _add)
     _launch(x, y, out, block_size, num_warps)
     return out
 

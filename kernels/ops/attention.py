@@ -14,7 +14,8 @@ Limits    offsets are 64 bits wide; at most 2**31 - 1 programs a launch; `length
 Precision scores, softmax and the average in float32; the weights are rounded to the dtype before they meet the values,
           then one rounding of the result. float32 is multiplied as float32 ("ieee"), without Tensor Cores.
 Special   -inf as a score is a masked key, and a query whose visible scores are all -inf sees none. NaN and +inf in a
-          visible score make the row NaN, as in PyTorch.
+          visible score make the row NaN, as in PyTorch. NaN or an infinity in v reaches the queries that see its key,
+          and may reach others whose tile meets it: they weigh it with 0, and 0 times NaN is NaN.
 Gradient  q, k and v, by `kernels.ops.attention_backward`, which says in what order it adds. No second derivative.
 """
 
@@ -27,18 +28,19 @@ import triton.language as tl
 from kernels.ops import attention_gluon_launch, checks, op
 from kernels.ops.attention_backward import attention_backward
 from kernels.ops.attention_shared import (
+    FARTHEST,
     LOG2_E,
     first_key,
     last_key,
     plan_attention,
     require_lengths,
+    require_window,
     seen,
     steps,
     with_unit_columns,
 )
 from kernels.ops.library import direct, launch, register, wrap_triton
 
-FARTHEST = 2**30  # positions, and keys of a window: sums of them fit into 32 bits
 MAX_HEAD = 256
 LARGE = 2**26  # scores that the reference holds at a time, several times over, in float64
 
@@ -211,13 +213,13 @@ def _require(q, k, v, lengths, causal: bool, window: int) -> None:
         raise ValueError(f"q has a head size of {D}; expected 1 to {MAX_HEAD}.")
     if k.shape[1] < 1 or H % k.shape[1]:
         raise ValueError(f"q has {H} heads and k has {k.shape[1]}; expected q's to be a multiple of k's.")
-    if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window <= FARTHEST:
-        raise ValueError(f"window is {window!r}; expected a number of keys up to {FARTHEST}, or 0 for all.")
+    require_window(window, causal)
     if max(q.shape[2], k.shape[2]) > FARTHEST:
         raise ValueError(f"q has {q.shape[2]} positions and k {k.shape[2]}; expected at most {FARTHEST}.")
-    if window and not causal:
-        raise ValueError(f"window is {window} without causal; a window is the last keys up to a query: causal=True.")
     require_lengths(lengths, q, k)
+    if q.numel():
+        blocks = triton.cdiv(q.shape[2], plan_attention(D, q.element_size()).block_m)
+        checks.require_programs("q", q, B * H * blocks)
     checks.require_runnable("q", q, _attention_queries)
 
 
@@ -231,6 +233,7 @@ def _kept(
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """out, and the base-2 logarithm of each query's sum of exponentials, (B, H, Sq) in float32."""
+    window = checks.settled(window)
     _require(q, k, v, lengths, causal, window)
     out, lse = _outputs(q, k, v, lengths, causal, window, scale)
     if out.numel():

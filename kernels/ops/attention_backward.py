@@ -32,6 +32,7 @@ from kernels.ops.attention_shared import (
     last_key,
     plan_attention,
     require_lengths,
+    require_window,
     seen,
     steps,
     with_unit_columns,
@@ -271,6 +272,16 @@ def _require(q, k, v, lengths, out, lse, dout) -> None:
     require_lengths(lengths, q, k)
 
 
+def _require_programs(q: torch.Tensor, k: torch.Tensor) -> None:
+    """Each of the three launches must take at most as many programs as there may be."""
+    (B, H, Sq, D), (_, key_heads, Sk, _) = q.shape, k.shape
+    keys, queries = (plan_attention(D, q.element_size(), side) for side in ("keys", "queries"))
+    if q.numel() and k.numel():
+        of_delta = triton.cdiv(B * H * Sq, ROWS)
+        checks.require_programs("q", q, max(B * H * triton.cdiv(Sq, queries.block_m), of_delta))
+        checks.require_programs("k", k, B * key_heads * triton.cdiv(Sk, keys.block_n))
+
+
 def _forward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -284,7 +295,10 @@ def _forward(
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dq, dk and dv, contiguous, with the shapes of q, k and v."""
+    window = checks.settled(window)
     _require(q, k, v, lengths, out, lse, dout)
+    require_window(window, causal)
+    _require_programs(q, k)
     checks.require_runnable("q", q, _attention_keys)
     dq, dk, dv = _outputs(q, k, v, lengths, out, lse, dout, causal, window, scale)
     if not (q.numel() and k.numel()):

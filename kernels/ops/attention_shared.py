@@ -14,6 +14,7 @@ if triton.knobs.runtime.interpret:
     dot_like_a_gpu()
 
 LOG2_E = math.log2(math.e)  # kernels compute 2**x, so scores are scaled by it
+FARTHEST = 2**30  # positions, and keys of a window: sums of them fit into 32 bits
 
 
 @triton.jit
@@ -87,6 +88,15 @@ def steps(tensor: torch.Tensor) -> tuple[int, int, int]:
 def with_unit_columns(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, or a contiguous copy where the elements of a head do not lie side by side."""
     return tensor if tensor.stride(3) == 1 else tensor.contiguous()
+
+
+def require_window(window: object, causal: object) -> None:
+    """`causal` must be a flag, and `window` a number of keys up to a query; raises with a sentence."""
+    checks.require_flag("causal", causal)
+    if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window <= FARTHEST:
+        raise ValueError(f"window is {window!r}; expected a number of keys up to {FARTHEST}, or 0 for all.")
+    if window and not causal:
+        raise ValueError(f"window is {window} without causal; a window is the last keys up to a query: causal=True.")
 
 
 def require_lengths(lengths: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor) -> None:

@@ -158,7 +158,7 @@ def launch_bias_act(
     for name, value, most in (("block_m", block_m, 1024), ("block_n", block_n, 8192), ("num_warps", num_warps, 32)):
         if value is not None:
             checks.require_power_of_two(name, value, most)
-    checks.require_tile(block_m, block_n)
+    checks.require_tile(block_m, block_n or min(triton.next_power_of_2(x.shape[1]), TILE_BYTES // x.element_size()))
     if x.numel():
         _launch(x, bias, out, activation, scale, block_m, block_n, num_warps)
     return out

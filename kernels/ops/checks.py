@@ -8,7 +8,9 @@ import math
 
 import torch
 import triton
+from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from triton.runtime.jit import JITFunction
 
 from kernels.ops.interpreter import behave_like_a_gpu
@@ -16,6 +18,7 @@ from kernels.ops.op import DTYPES
 
 MAX_EXTENT = 2**31 - 2**20  # rows, or columns: the number of tiles is counted in 32 bits, a tile's size beyond the last
 MAX_TILE = 2**20  # elements of a tile, Triton's limit
+MAX_PROGRAMS = 2**31 - 1  # of a launch, in its first dimension
 if triton.knobs.runtime.interpret:
     behave_like_a_gpu()
 
@@ -61,6 +64,23 @@ def require_runnable(name: str, value: torch.Tensor, kernel: object) -> None:
             f"{name} is on cpu, where a Triton kernel runs only under Triton's interpreter: set the environment "
             f"variable TRITON_INTERPRET=1 before Python starts (TRITON_INTERPRET=1 python ...), "
             f"or pass a tensor on cuda."
+        )
+
+
+def require_memory(name: str, value: torch.Tensor) -> None:
+    """`value` must have elements in memory that a kernel can reach now, for a call that is no registered operator.
+
+    torch.compile is no case of it: it finds kernels in a function by itself.
+    """
+    if torch.compiler.is_compiling():
+        return
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(value)
+    watched = torch._C._len_torch_dispatch_stack() and (type(value) is FakeTensor or get_proxy_mode() is not None)
+    if wrapped or watched:
+        by = "torch.func" if wrapped else "a mode that traces"
+        raise ValueError(
+            f"{name} is held by {by}, which does not see the kernel of this call; expected a call outside of it, or "
+            f"the same formula in PyTorch operations."
         )
 
 
@@ -152,6 +172,20 @@ def require_count(name: str, value: object, largest: int = 2**31 - 1) -> None:
         raise ValueError(f"{name} is {value!r}; expected a whole number, at least 1 and at most {largest}.")
 
 
+def require_programs(name: str, value: torch.Tensor, programs: int) -> None:
+    """A launch for `value` must take at most MAX_PROGRAMS programs."""
+    if programs > MAX_PROGRAMS:
+        raise ValueError(
+            f"{name} has shape {tuple(value.shape)}, which takes {programs} programs; expected at most {MAX_PROGRAMS}."
+        )
+
+
+def require_flag(name: str, value: object) -> None:
+    """`value` must be True or False: a word or a number would be taken for one of them."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; expected True or False.")
+
+
 def require_tile(rows: int | None, columns: int | None) -> None:
     """A tile of so many rows and columns, where both are given, must be one that Triton takes."""
     if rows and columns and rows * columns > MAX_TILE:
@@ -163,6 +197,11 @@ def require_extents(name: str, value: torch.Tensor) -> None:
     for extent, what in ((math.prod(value.shape[:-1]), "rows"), (value.shape[-1], "columns")):
         if extent > MAX_EXTENT:
             raise ValueError(f"{name} has {extent} {what}; expected at most {MAX_EXTENT}.")
+
+
+def settled(value: object) -> object:
+    """`value`; a whole number that torch.compile left open is settled: one graph for each, as for a kernel."""
+    return int(value) if isinstance(value, torch.SymInt) else value
 
 
 def number(name: str, value: object) -> float:

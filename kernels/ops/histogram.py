@@ -205,7 +205,7 @@ def _require(x: torch.Tensor, bins: int) -> None:
 
 
 def _forward(x: torch.Tensor, bins: int) -> torch.Tensor:
-    bins = int(bins) if isinstance(bins, torch.SymInt) else bins  # torch.compile: one graph for each number of bins
+    bins = checks.settled(bins)
     _require(x, bins)
     out = torch.zeros((bins,), dtype=torch.int64, device=x.device)
     if x.numel():

@@ -28,7 +28,7 @@ from kernels.ops import checks, op
 from kernels.ops.closed import register_closed
 from kernels.ops.library import direct
 from kernels.ops.matmul_kernels import _matmul_tiles
-from kernels.ops.matmul_launch import launch_product
+from kernels.ops.matmul_launch import launch_product, require_programs
 from kernels.ops.matmul_plan import require_choice
 from kernels.ops.matmul_tf32_launch import launch_tf32
 from kernels.ops.matmul_tuning import Tuned
@@ -131,6 +131,7 @@ def launch_matmul(
         checks.require_tensor(name, value)  # no gradient is recorded here
     require_output(out, shape, a, b)
     require_choice(choices)
+    require_programs(a, b, shape, precision, choices)
     if precision != "ieee" and all(value is None for value in choices.values()):
         return launch_tf32(a, b, out, precision)
     return _launch(a, b, out, precision, choices)
@@ -150,6 +151,7 @@ def _launch(a, b, out, precision, choices=None):
 def _forward(a: torch.Tensor, b: torch.Tensor, precision: str) -> torch.Tensor:
     shape = require_operands(a, b, precision)
     checks.require_runnable("a", a, _matmul_tiles)
+    require_programs(a, b, shape, precision, {})
     out = torch.empty(shape, dtype=a.dtype, device=a.device)
     return _launch(a, b, out, precision) if precision == "ieee" else launch_tf32(a, b, out, precision)
 

@@ -3,15 +3,17 @@
 import dataclasses
 import functools
 import itertools
+import math
 
 import torch
 import triton
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernels.ops import checks
 from kernels.ops.library import MAX_READY, launch, wrap_triton
 from kernels.ops.matmul_kernels import _add_slices, _matmul_persistent, _matmul_tiles, _pack
-from kernels.ops.matmul_plan import LINE, MatmulPlan, plan_matmul
+from kernels.ops.matmul_plan import LINE, MOST_SPLITS, MatmulPlan, plan_matmul
 from kernels.ops.row_plan import sm_count
 
 ALIGNMENT = 16  # bytes: of a descriptor's address and of its outer stride
@@ -66,6 +68,25 @@ def products(a, b, out):
     out = out.view(*sizes, rows, out.shape[-1])
     for index in itertools.product(*map(range, sizes[:-2])):
         yield a[index], b[index], out[index]
+
+
+def require_programs(a: torch.Tensor, b: torch.Tensor, shape: tuple[int, ...], precision: str, choices: dict) -> None:
+    """No launch of a batched product of `shape` may take more programs than there are; ValueError with a sentence.
+
+    One matrix never does: it would have more elements than any memory.
+    """
+    batch = math.prod(shape[:-2])
+    most = batch * triton.cdiv(shape[-2], 16) * triton.cdiv(shape[-1], 16) * MOST_SPLITS
+    if batch == 1 or most <= checks.MAX_PROGRAMS or 0 in (*shape, a.shape[-1]):
+        return
+    a, b = (each.expand(*shape[:-2], *each.shape[-2:]) for each in (a, b))
+    for a_one, b_one, out_one in products(a, b, torch.empty(shape, dtype=a.dtype, device="meta")):
+        plan = plan_for(a_one, b_one, out_one, precision, choices)
+        outer, inner, *sides = out_one.shape
+        M, N = reversed(sides) if plan.turned else sides
+        if plan.path == "tiles":
+            tiles = triton.cdiv(M, plan.block_m) * triton.cdiv(N, plan.block_n)
+            checks.require_programs("the product", out_one, outer * inner * tiles * plan.splits)
 
 
 def describable(x: torch.Tensor) -> bool:

@@ -47,7 +47,7 @@ from kernels.ops.op import MAX_WARPS
 THIN = 64  # rows; no more, and the product is turned around
 PACK_USES = 512  # times that an element must be used before packing its operand pays
 MAX_SPLITS = 16
-MAX_PROGRAMS = 2**31 - 1  # of a launch, in its first dimension
+MOST_SPLITS = 64  # that a caller may choose
 START = 24.0  # of a program beside its loop, in products of 64 by 64 by 64
 ANOTHER_LAUNCH = 60.0
 SLICE_BYTES = 4096.0  # of slices that the whole GPU writes or reads in the time of one such product
@@ -223,6 +223,6 @@ def require_choice(choices: dict[str, object]) -> None:
             checks.require_power_of_two(name, value, 4)
         if name == "consumers" and value not in ("alone", "turns", "halves"):
             raise ValueError(f'consumers is {value!r}; expected "alone", "turns" or "halves".')
-        most = {"group_m": 1024, "splits": 64, "num_stages": 8, "residents": 8}.get(name)
+        most = {"group_m": 1024, "splits": MOST_SPLITS, "num_stages": 8, "residents": 8}.get(name)
         if most and (type(value) is not int or not 1 <= value <= most):
             raise ValueError(f"{name} is {value!r}; expected a number from 1 to {most}.")

@@ -49,6 +49,7 @@ def matmul_train(
     """
     for name, value in (("a", a), ("b", b), ("dout", dout)):
         checks.require_tensor(name, value)
+        checks.require_memory(name, value)
         if value.dim() != 2:
             raise ValueError(f"{name} has shape {tuple(value.shape)}; expected two dimensions.")
     shape = product.require_operands(a, b, precision)

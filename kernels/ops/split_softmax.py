@@ -21,6 +21,8 @@ Two launches: one leaves the states in memory, one merges them and writes. The k
 "split" (`kernels.ops.softmax_parts`); this operator lets the caller say how many splits, and hands out the states.
 """
 
+import math
+
 import torch
 import triton
 
@@ -97,10 +99,13 @@ def _require(x: torch.Tensor, splits: int | None) -> None:
     whole = isinstance(splits, int) and not isinstance(splits, bool)
     if splits is not None and not (whole and 1 <= splits <= MAX_SPLITS):
         raise ValueError(f"splits is {splits!r}; expected None or a whole number from 1 to {MAX_SPLITS}.")
+    if x.numel():  # left alone, splits are few where rows are many
+        checks.require_programs("x", x, math.prod(x.shape[:-1]) * (splits or 1))
     checks.require_runnable("x", x, _softmax_parts)
 
 
 def _forward(x: torch.Tensor, splits: int | None) -> torch.Tensor:
+    splits = checks.settled(splits)
     _require(x, splits)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
@@ -141,6 +146,7 @@ def split_states(x: torch.Tensor, splits: int) -> torch.Tensor:
     """
     checks.require_tensor("x", x)
     _require(x, splits)
+    checks.require_count("splits", splits, MAX_SPLITS)
     if x.dim() != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}; expected two dimensions, (rows, columns).")
     state = torch.empty((2, x.shape[0], splits), dtype=torch.float32, device=x.device)

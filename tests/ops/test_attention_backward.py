@@ -5,7 +5,10 @@ test_attention.py looks at the gradients of attention, through PyTorch.
 
 import pytest
 import torch
+from torch._dynamo.source import ConstantSource
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
+from kernels.ops import attention_backward as module
 from kernels.ops.attention_backward import OP, attention_backward
 
 from .shared import assert_all_match
@@ -67,3 +70,14 @@ def test_what_does_not_fit_together_is_refused(name, device):
     given[place] = changed.to(device) if place == 3 else changed
     with pytest.raises((TypeError, ValueError), match=said):
         attention_backward(*given, True, 0, 0.25)
+
+
+def test_a_window_that_torch_compile_left_open_is_settled(device, monkeypatch):
+    source, sizes = ConstantSource("window"), ShapeEnv()
+    symbol = sizes.create_symbol(5, source=source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
+    window = sizes.create_symintnode(symbol, hint=5, source=source)
+    launched = []
+    monkeypatch.setattr(module, "_launch_either", lambda *given: launched.append(given))
+    q, k, v, out, lse, _, dout = OP.inputs((1, 2, 1, 9, 9, 16), "float32", device, seed=4)
+    module._forward(q, k, v, None, out, lse, dout, True, window, 0.25)
+    assert [type(each[-2]) for each in launched] == [int] and launched[0][-2] == 5

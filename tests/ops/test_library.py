@@ -182,3 +182,5 @@ def test_a_compiled_operator_opens_and_names_its_kernels():
     assert "kernels named: ['_scale']" in done.stdout
     assert "kernels in the graphs: 2" in done.stdout
     assert "graphs for four numbers of rows: 1 1" in done.stdout
+    for name in ("bins", "splits", "window"):
+        assert f"graphs for three numbers of {name}: 3\n" in done.stdout

@@ -3,11 +3,26 @@
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from kernels.ops import bias_act, bias_act_backward, histogram, rmsnorm, rmsnorm_backward, row_sum, softmax
+from kernels.ops import (
+    attention,
+    attention_backward,
+    bias_act,
+    bias_act_backward,
+    histogram,
+    matmul,
+    rmsnorm,
+    rmsnorm_backward,
+    row_sum,
+    softmax,
+    split_softmax,
+)
 from kernels.ops.add import add, launch_add
-from kernels.ops.checks import MAX_EXTENT
+from kernels.ops.checks import MAX_EXTENT, MAX_PROGRAMS
+from kernels.ops.matmul_train import matmul_train
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BIAS, ROOT = torch.ones(8, device=DEVICE), torch.ones(6, device=DEVICE)
@@ -167,3 +182,93 @@ def test_relu_passes_the_gradient_on_where_the_sum_is_nan(device):
     torch.testing.assert_close(dx.double(), wanted)
     gelu, _ = bias_act_backward.bias_act_backward(x, BIAS, dout, "gelu")
     assert gelu[2, 3].isnan() and bias_act_backward.reference(x, BIAS, dout, "gelu")[0][2, 3].isnan()
+
+
+def many(*shape: int) -> torch.Tensor:
+    """A tensor of any shape over one number."""
+    return torch.ones(1, device=DEVICE).expand(shape)
+
+
+def batches() -> tuple[torch.Tensor, torch.Tensor]:
+    """2**30 products of (1, 1) by (1, 33). What b is over moves on along the second dimension alone: no rows of a."""
+    b = torch.ones(2**15 + 33, device=DEVICE).as_strided((2**15, 2**15, 1, 33), (0, 1, 1, 1))
+    return many(2**15, 2**15, 1, 1), b
+
+
+ONE, FEW, TALL = many(2**16, 2**15, 1, 1), many(256, 1, 1, 1), many(2**20, 8)
+TOO_MANY = {
+    "split_softmax splits": lambda: split_softmax.split_softmax(TALL, splits=4096),
+    "split_softmax rows": lambda: split_softmax.split_softmax(many(2**16, 2**15, 1)),
+    "split_softmax launcher": lambda: split_softmax.launch_split_softmax(TALL, torch.empty(2**20, 8), splits=2048),
+    "split_states": lambda: split_softmax.split_states(TALL, 2048),
+    "attention": lambda: attention.attention(ONE, ONE, ONE),
+    "attention_backward queries": lambda: attention_backward.attention_backward(
+        ONE, ONE[:, :1], ONE[:, :1], None, ONE, ONE[..., 0], ONE, False, 0, 1.0
+    ),
+    "attention_backward keys": lambda: attention_backward.attention_backward(
+        FEW, many(256, 1, 2**30, 1), many(256, 1, 2**30, 1), None, FEW, FEW[..., 0], FEW, False, 0, 1.0
+    ),
+    "matmul": lambda: matmul.matmul(*batches()),
+    "matmul launcher": lambda: matmul.launch_matmul(*batches(), many(2**15, 2**15, 1, 33), splits=64),
+    "add": lambda: launch_add(*[torch.empty(2**31, dtype=torch.float16, device="meta")] * 3, block_size=1),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_more_programs_than_a_launch_holds_are_refused_before_memory_is_asked_for(name, device, monkeypatch):
+    for module in (split_softmax, attention, attention_backward, matmul):
+        for each in ("_outputs", "_launch", "_launch_either", "_launch_states"):
+            monkeypatch.setattr(module, each, None, raising=False)
+    # A contiguous tensor of such a shape would take the memory.
+    monkeypatch.setattr("kernels.ops.checks.require_contiguous", lambda *_: None)
+    monkeypatch.setattr("kernels.ops.checks.require_apart", lambda *_, **__: None)
+    with pytest.raises(ValueError, match=rf"takes [0-9]+ programs; expected at most {MAX_PROGRAMS}"):
+        TOO_MANY[name]()
+
+
+def test_a_batch_of_products_that_fits_is_multiplied(device):
+    a = torch.ones(3, 2, 5, 4, device=DEVICE)
+    torch.testing.assert_close(matmul.matmul(a, a.mT), torch.full((3, 2, 5, 5), 4.0, device=DEVICE))
+
+
+@pytest.mark.parametrize("name", ["add", "matmul_train"])
+def test_a_call_that_is_no_operator_says_that_tracing_does_not_see_it(name, device):
+    def call(x):
+        return add(x, x) if name == "add" else matmul_train(x, x, x)[0]
+
+    x = torch.ones(4, 4, device=DEVICE)
+    for trace, by in (
+        (lambda: torch.vmap(call)(torch.ones(2, 4, 4, device=DEVICE)), "torch.func"),
+        (lambda: torch.func.functionalize(call)(x), "torch.func"),
+        (lambda: make_fx(call)(x), "a mode that traces"),
+        (lambda: make_fx(call, tracing_mode="symbolic")(x), "a mode that traces"),
+    ):
+        with pytest.raises(ValueError, match=f"is held by {by}, which does not see the kernel of this call"):
+            trace()
+    with FakeTensorMode(), pytest.raises(ValueError, match="a mode that traces"):
+        call(torch.ones(4, 4, device=DEVICE))
+
+
+def test_what_is_no_flag_count_or_tile_is_refused_with_a_sentence(device, monkeypatch):
+    x = torch.ones(1, 1, 3, 4, device=DEVICE)
+    for value in ("no", 1, None):
+        with pytest.raises(TypeError, match=f"causal is {value!r}; expected True or False"):
+            attention.attention(x, x, x, causal=value)
+    for value in (None, 2.5, "3"):
+        with pytest.raises(ValueError, match=f"splits is {value!r}; expected"):
+            split_softmax.split_states(rows(), value)
+    with pytest.raises(ValueError, match="window is -1"):
+        attention_backward.attention_backward(x, x, x, None, x, x[..., 0].contiguous(), x, True, -1, 1.0)
+    monkeypatch.setattr(bias_act, "_launch", None)
+    half = torch.ones(2, 4096, dtype=torch.float16, device=DEVICE)
+    with pytest.raises(ValueError, match="block_m is 1024 for 2048 columns; expected at most"):
+        bias_act.launch_bias_act(half, half[0].clone(), half.clone(), block_m=1024)
+
+
+def test_nan_in_a_value_reaches_who_sees_its_key_and_at_most_who_shares_a_tile_with_it(device):
+    q, k, v = (torch.ones(1, 1, 300, 16, device=DEVICE) for _ in range(3))
+    v[0, 0, 299] = float("nan")
+    out = attention.attention(q, k, v, causal=True)[0, 0]
+    assert out[299].isnan().all()
+    assert out[298].isnan().all(), "the contract's sentence about tiles has no case"
+    assert not out[: 300 - 128].isnan().any()  # no tile of a plan is larger
