@@ -36,6 +36,7 @@ from kernels.ops.rmsnorm_kernels import (
     _rmsnorm_parts,
     _rmsnorm_rows,
     _rmsnorm_rows_early,
+    _rmsnorm_words,
 )
 from kernels.ops.rmsnorm_plan import JOINT_PART, PATHS, plan_rmsnorm
 from kernels.ops.rmsnorm_shared import forward_inputs as inputs
@@ -72,23 +73,22 @@ def _launch(x, residual, weight, out, eps, total=None, root=None, path=None, blo
         launch(kernel, (groups,), arguments, **read, **flags, **tile)
         return
     grid, all_parts = (groups * parts,), {"ALL_PARTS": triton.next_power_of_2(parts)}
-    if plan.path == "joint":
-        kernel = wrap_triton(_rmsnorm_joint)
-        early = plan.block_m == 1 and starts_early(kernel, x.device)
-        overlap = {"launch_pdl": True} if early else {}
-        if early:
-            state = meeting = zeroed_words(M * parts, x.device)
-        else:
-            state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
-            meeting = torch.zeros(1 + groups, dtype=torch.int32, device=x.device)
-        arguments = (*tensors, state, meeting, M, N, *steps, eps, parts)
-        if early and x.element_size() == 2 and plan.block_n == JOINT_PART:
-            overlap["maxnreg"] = 64  # four programs a multiprocessor; it would take 70, and three
+    if plan.path == "joint" and plan.block_m == 1 and starts_early(wrap_triton(_rmsnorm_words), x.device):
+        arguments = (*tensors, zeroed_words(M * parts, x.device), N, *steps, eps, parts)
+        options = {"num_warps": plan.num_warps, "launch_pdl": True}
+        two_bytes = x.element_size() == 2
+        if two_bytes and plan.block_n == JOINT_PART:
+            options["maxnreg"] = 64  # four programs a multiprocessor; it would take 70, and three
         # Two bytes: rows pass quickly, and looking is then a larger share of the time.
-        looks = {"EARLY": early, "ONE_WARP": early and x.element_size() == 2}
-        launch(kernel, grid, arguments, **read, **flags, **looks, **all_parts, **tile, **overlap)
+        launch(wrap_triton(_rmsnorm_words), grid, arguments, **read, **flags, ONE_WARP=two_bytes, **all_parts,
+               BLOCK_N=plan.block_n, **options)  # fmt: skip
         return
     state = torch.empty((M, parts), dtype=torch.float32, device=x.device)
+    if plan.path == "joint":
+        meeting = torch.zeros(1 + groups, dtype=torch.int32, device=x.device)
+        arguments = (*tensors, state, meeting, M, N, *steps, eps, parts)
+        launch(wrap_triton(_rmsnorm_joint), grid, arguments, **read, **flags, **all_parts, **tile)
+        return
     part_n = triton.cdiv(triton.cdiv(N, parts), plan.block_n) * plan.block_n
     arguments = (x, residual, state, M, N, *steps[:4], parts, part_n)
     launch(wrap_triton(_rmsnorm_parts), grid, arguments, **read, **tile)

@@ -52,11 +52,15 @@ def compile_words(dtype: str, pointer: str, arch: int) -> dict:
     }
     common |= dict.fromkeys(("M", "N", "parts", "teams"), "i32") | {"weight_stride": 1, "eps": "fp32", "ALL_PARTS": 16}
     common |= dict.fromkeys(("HAS_RESIDUAL", "HAS_WEIGHT", "HAS_DSUM", "KEEP_SUM", "KEEP_ROOT", "KEEP_WEIGHT"), True)
-    common |= {"EARLY": True, "ONE_WARP": dtype == "bfloat16", "BLOCK_M": 1, "BLOCK_N": 4096}
-    kernels = [rmsnorm_kernels._rmsnorm_joint, rmsnorm_backward_words]
+    common |= {"ONE_WARP": dtype == "bfloat16", "BLOCK_M": 1, "BLOCK_N": 4096}
+    kernels = [rmsnorm_kernels._rmsnorm_words, rmsnorm_backward_words]
+    made = {f"{kernel.fn.__name__} {dtype} words": compile_kernel(kernel, common, 8, arch) for kernel in kernels}
     if dtype == "bfloat16":
-        kernels.append(_softmax_backward_pairs)
-    return {f"{kernel.fn.__name__} {dtype} words": compile_kernel(kernel, common, 8, arch) for kernel in kernels}
+        for name, half, whole in (("bfloat16", False, False), ("float16", True, True)):
+            pairs = common | dict.fromkeys(("y_ptr", "dy_ptr", "dx_ptr"), "*fp16" if half else pointer)
+            pairs |= {"HALF": half, "WHOLE": whole}
+            made[f"_softmax_backward_pairs {name} words"] = compile_kernel(_softmax_backward_pairs, pairs, 8, arch)
+    return made
 
 
 def compile_all(arch: int) -> dict:

@@ -36,9 +36,12 @@ def test_every_kernel_compiles_and_fits_the_smallest_card(arch):
 
 
 # What is multiplied in 32 bits there: addresses in shared memory, and columns of rows that have fewer than 2**30.
-SHORT = ("histogram shared", "_softmax_backward_pairs bfloat16 words")
-# What has no mask there: the one number of a row, and a look at words that ends at the last one.
-WHOLE = ("row_sum float32 finish", "row_sum bfloat16 finish", "_rmsnorm_joint bfloat16 words")
+SHORT = ("histogram shared", *(f"_softmax_backward_pairs {dtype} words" for dtype in ("float16", "bfloat16")))
+# What has no mask there: the one number of a row, a look at words that ends at the last one, and parts that are whole.
+WHOLE = (
+    *("row_sum float32 finish", "row_sum bfloat16 finish", "_rmsnorm_words bfloat16 words"),
+    *(f"_softmax_backward_pairs {dtype} words" for dtype in ("float16", "bfloat16")),
+)
 
 
 def test_offsets_are_multiplied_in_64_bits():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensorMode
 
 from kernels.ops import rmsnorm as module
 from kernels.ops.rmsnorm import OP, add_rmsnorm, launch_rmsnorm, rmsnorm
@@ -202,6 +203,24 @@ def test_a_wide_row_of_float32_is_shared_where_launches_begin_early(monkeypatch)
     assert (wide.path, wide.block_n, wide.num_warps, wide.parts) == ("joint", 4096, 4, 8)
     for shape, dtype in (((4096, 16384), torch.float32), ((4096, 32768), torch.bfloat16)):
         assert plan_rmsnorm(torch.empty(shape, dtype=dtype, device="meta")).path == "block"
+
+
+def test_parts_of_few_rows_of_float32_are_small_where_all_of_them_run_at_once(monkeypatch):
+    def planned(rows, columns, dtype=torch.float32, path=None):
+        with FakeTensorMode():
+            made = plan_rmsnorm(torch.empty(rows, columns, dtype=dtype, device="cuda"), path)
+        assert made.path == "joint"
+        return made.block_n, made.num_warps
+
+    monkeypatch.setattr("kernels.ops.row_plan.sm_count", lambda _: 132)
+    monkeypatch.setattr("kernels.ops.rmsnorm_plan.sm_count", lambda _: 132)
+    monkeypatch.setattr("kernels.ops.rmsnorm_plan.starts_early", lambda *_: True)
+    assert planned(64, 131072) == (4096, 4)
+    assert planned(64, 131072, path="joint") == planned(64, 131072, torch.bfloat16) == (8192, 8)
+    assert planned(64, 2**20) == (8192, 8)  # 256 smaller parts would wait for one another
+    assert planned(4, 32768) == (2048, 4)  # few rows, of which each must have many parts
+    monkeypatch.setattr("kernels.ops.rmsnorm_plan.starts_early", lambda *_: False)
+    assert planned(64, 131072) == (8192, 8)
 
 
 def test_the_plan():

@@ -127,8 +127,8 @@ def _row_operators() -> Iterator[KernelPath]:
     def even_gradients(shape, dtype, device, seed):
         return softmax_backward.inputs(shape, dtype, device, seed, padding=2)
 
-    pairs = [("in pairs", (5, 32770), {}, False)]
-    yield from _rows("softmax_backward", ("bfloat16",), source, pairs, even_gradients, backward)
+    pairs = [("in pairs", (5, 32770), {}, False), ("in pairs, whole parts", (5, 32768), {}, False)]
+    yield from _rows("softmax_backward", ("float16", "bfloat16"), source, pairs, even_gradients, backward)
 
 
 def _rmsnorm() -> Iterator[KernelPath]:
