@@ -176,8 +176,7 @@ def _launch(y, dy, dx, path=None, block=None, num_warps=None):
         if starts_early(kernel, y.device) and in_pairs(y, dy, dx):
             steps = (y.stride(0), dy.stride(0), dx.stride(0))
             arguments = (y, dy, dx, zeroed_words(M * parts, y.device), N, *steps, parts)
-            half = y.dtype == torch.float16
-            tile |= {"HALF": half, "WHOLE": half and N % plan.block_n == 0, "ONE_WARP": not half}
+            tile |= {"HALF": y.dtype == torch.float16, "WHOLE": N % plan.block_n == 0}
             launch(kernel, grid, arguments, ALL_PARTS=all_parts, launch_pdl=True, **tile)
             return
         words = torch.zeros(FIRST_WORD + M * parts, dtype=torch.int64, device=y.device)

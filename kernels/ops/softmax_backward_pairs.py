@@ -43,14 +43,13 @@ def _packed(low, high, HALF: tl.constexpr):
 @triton.jit
 def _softmax_backward_pairs(
     y_ptr, dy_ptr, dx_ptr, words_ptr, N, y_stride_m, dy_stride_m, dx_stride_m, parts, ALL_PARTS: tl.constexpr,
-    BLOCK_N: tl.constexpr, HALF: tl.constexpr, WHOLE: tl.constexpr, ONE_WARP: tl.constexpr,
+    BLOCK_N: tl.constexpr, HALF: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     """One part of BLOCK_N columns of one row: y, dy and dx are (M, N), columns side by side, N even and every row
     beginning at an even element; words holds M * parts zeros once the launch in front has ended.
 
     HALF: they are float16, and bfloat16 otherwise. WHOLE: every part has BLOCK_N columns, and nothing is masked.
-    ONE_WARP: who looks for the words. The sum travels in the part's word, and dx is y * (dy - sum) in float32, rounded
-    once.
+    The sum travels in the part's word, for which one warp looks, and dx is y * (dy - sum) in float32, rounded once.
     """
     m = (tl.program_id(0) // parts).to(tl.int64)
     part = tl.program_id(0) % parts
@@ -72,7 +71,7 @@ def _softmax_backward_pairs(
     gdc_wait()  # the words are zero from here on
     row_words = words_ptr + m * parts
     leave(row_words, part, total)
-    total = sum_of_words(row_words, parts, ALL_PARTS, ONE_WARP)
+    total = sum_of_words(row_words, parts, ALL_PARTS, ONE_WARP=True)
     y_low, y_high = _unpacked(_as_read(y), HALF)
     dy_low, dy_high = _unpacked(_as_read(dy), HALF)
     dx = _packed(y_low * (dy_low - total), y_high * (dy_high - total), HALF)

@@ -120,6 +120,6 @@ def test_a_row_of_softmax_backward_in_pairs(N, whole, dtype, in_two_turns):
     in_two_turns(
         softmax_backward_pairs._softmax_backward_pairs, M * parts, y, dy, dx, words, N, y.stride(0), dy.stride(0),
         dx.stride(0), parts, ALL_PARTS=triton.next_power_of_2(parts), BLOCK_N=BLOCK, HALF=dtype == "float16",
-        WHOLE=whole, ONE_WARP=False,
+        WHOLE=whole,
     )  # fmt: skip
     assert_matches(softmax_backward.OP, dx, (y, dy), dtype)
