@@ -97,7 +97,7 @@ def stand_ins() -> tuple[Recorder, types.SimpleNamespace]:
     # Fake tensors all say that they lie at address 0: whether two overlap cannot be asked of them.
     checks.require_apart = lambda *_, **__: None
     # Inputs that are another operator's results come from its launcher, on tensors that say they are on a CPU.
-    checks.require_runnable = lambda *_: None
+    checks.require_runnable = checks.require_memory = lambda *_: None
     library.direct = lambda *_: True
     library.PLAIN_TYPES = (*library.PLAIN_TYPES, FakeTensor)  # elsewhere they mean that somebody traces
     library.wrap_triton = lambda kernel: kernel
