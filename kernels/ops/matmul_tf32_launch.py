@@ -101,8 +101,11 @@ def _tiles(ring: Ring, M: int, N: int) -> int:
 
 def _choices(a: torch.Tensor, b: torch.Tensor, precision: str) -> dict:
     """The readable kernel's tile where the plan's was measured to be slower; nothing where it was not, or faster."""
+    (M, K), N = a.shape[-2:], b.shape[-1]
     in_place = precision == "tf32" and b.stride(-2) == 1  # b in rows of k: wgmma takes it as it lies
-    if in_place or min(a.shape[-2], b.shape[-1]) < LARGE or not _may_ring(a.device):
+    tiles = triton.cdiv(M, SMALL_TILE["block_m"]) * triton.cdiv(N, SMALL_TILE["block_n"])
+    cut = tiles * SMALL_TILE["block_k"] < K  # few tiles of a long sum: the plan cuts it into slices
+    if in_place or cut or min(M, N) < LARGE or not _may_ring(a.device):
         return {}
     return {**SMALL_TILE, "splits": 1}
 

@@ -90,6 +90,12 @@ def test_batches_and_other_cards_go_by_tiles(precision, b_turned, capability, sm
     assert [name for name, _ in found] == ["tiles"] and bool(found[0][1]) == small
 
 
+@pytest.mark.parametrize("K,small", [(512, True), (65536, False)])
+def test_a_long_sum_of_few_tiles_is_left_to_the_plan_which_cuts_it(K, small, monkeypatch):
+    found = launched(monkeypatch, empty(512, K), empty(K, 512), empty(512, 512), "tf32")
+    assert [name for name, _ in found] == ["tiles"] and bool(found[0][1]) == small
+
+
 def test_a_ring_that_cannot_run_is_refused(device):
     if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0):
         pytest.skip("this GPU runs it")
