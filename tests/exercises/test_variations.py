@@ -59,3 +59,22 @@ def test_the_gradient_of_log_softmax_is_autograds_in_float64(width):
         assert not trace.faults(outputs=["dx"])
         allowed = 2.0**-24 * (width**0.5 + 8) * max(1.0, float(dl.abs().sum(dim=1).max()))
         assert (dx - expected).abs().max() < allowed
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("activation", ["none", "gelu"])
+@pytest.mark.parametrize("place", ["of its own", "transposed", "out itself"])
+def test_a_residual_joins_behind_the_activation(activation, place):
+    from lessons_src.examples.fused_residual import fused_residual
+
+    a, b, bias, residual = numbers(17, 19), numbers(19, 40, seed=1), numbers(40, seed=2), numbers(17, 40, seed=3)
+    given = residual.t().contiguous().t() if place == "transposed" else residual.clone()
+    out = given if place == "out itself" else torch.full((17, 40), float("nan"))
+    exact = a.double() @ b.double() + bias.double()
+    exact = torch.nn.functional.gelu(exact, approximate="tanh") if activation == "gelu" else exact
+    buffers = {"a": a, "b": b, "bias": bias, "out": out} | ({"residual": given} if given is not out else {})
+    with undefined_is_nan():
+        trace = trace_triton(lambda: fused_residual(a, b, bias, given, out, activation), buffers)
+    assert not trace.faults(outputs=["out"])
+    allowed = 2.0**-24 * (19 + 12) * float((a.abs() @ b.abs() + bias.abs() + residual.abs()).max())
+    assert (out - (exact + residual.double())).abs().max() < allowed
