@@ -179,3 +179,9 @@ def test_what_ends_a_sentence_goes_on_in_no_other_line(shown):
         page = shown(block(f"{said}\n{said}\n{quoting}"), width)
         assert overflow(page, "pre > code") <= 0
         assert page.locator(".kl-turns").count() == 0 and page.locator(".kl-says").count() == 3
+
+
+def test_an_address_behind_a_label_is_whole_on_a_wide_page(shown):
+    address = "http://localhost:8000/workshops/a1-mergeable-statistics/" + "#nothing-and-masked-parts" * 3
+    page = shown(block(f"  read           docs/a.md\n  make serve     {address}"), 1280)
+    assert overflow(page, "pre > code") <= 0 and address in page.locator("pre > code").inner_text()
