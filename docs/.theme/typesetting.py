@@ -169,6 +169,11 @@ def _without(line: str, needless: set[int]) -> str:
     return re.sub("\0+", lambda gap: f'<span class="kl-gap">{" " * len(gap[0])}</span>', "".join(found))
 
 
+def _set(name: str, line: str, plain: str) -> str:
+    """A line that may wrap: what goes on stands behind its beginning, also where that is not at the edge."""
+    return f'<span class="{name}{" kl-in" * plain.startswith("  ")}">{line}</span>'
+
+
 def _alone(line: str, plain: str) -> str:
     """A label and what it says, each with a line of its own: two blanks are enough between them on a phone."""
     first = len(plain) - len(plain.lstrip())
@@ -179,7 +184,7 @@ def _columns(lines: list[str], plain: list[str], labelled: bool) -> list[str]:
     """Lines that stand below each other in columns: narrower on a phone, and wrapped where that is not enough."""
     if labelled:
         shown = [_alone(line, text) for line, text in zip(lines, plain)]
-        return [f'<span class="kl-row">{s}</span>' if len(t) > PHONE else s for s, t in zip(shown, plain)]
+        return [_set("kl-row", s, t) if len(t) > PHONE else s for s, t in zip(shown, plain)]
     if max(map(len, plain), default=0) <= PHONE:
         return lines
     needless = _needless(plain)
@@ -187,7 +192,7 @@ def _columns(lines: list[str], plain: list[str], labelled: bool) -> list[str]:
     parts = max(len(_GAP.split(line.strip())) for line in plain)
     if max(len(line) - sum(i < len(line) for i in needless) for line in plain) <= PHONE or parts > 6:
         return shown
-    return [f'<span class="kl-row">{line}</span>' for line in shown]
+    return [_set("kl-row", s, t) for s, t in zip(shown, plain)]
 
 
 def _output(match: re.Match) -> str:
@@ -217,7 +222,7 @@ def _output(match: re.Match) -> str:
             for line in lines[at + 1 : at + 1 + turned]:
                 text += f'<span class="kl-turn">\n{" " * (len(line) - len(line.lstrip()))}</span>{line.lstrip()}'
             name = "kl-turns" if turned else "kl-says"
-            shown.append(f'<span class="{name}">{text}</span>' if plain[at].strip() else text)
+            shown.append(_set(name, text, plain[at]) if plain[at].strip() else text)
             at += turned
         else:
             together.append(at)

@@ -185,3 +185,14 @@ def test_an_address_behind_a_label_is_whole_on_a_wide_page(shown):
     address = "http://localhost:8000/workshops/a1-mergeable-statistics/" + "#nothing-and-masked-parts" * 3
     page = shown(block(f"  read           docs/a.md\n  make serve     {address}"), 1280)
     assert overflow(page, "pre > code") <= 0 and address in page.locator("pre > code").inner_text()
+
+
+def test_what_goes_on_stands_behind_the_beginning_of_its_line(shown):
+    page = shown(block(f"  PASS        {SENTENCE}\n{SENTENCE}"), 390)
+    places = page.locator("pre .kl-says").evaluate_all(
+        """all => all.map(e => { const r = document.createRange(); r.selectNodeContents(e);
+            const all = [...r.getClientRects()], below = all.filter(b => b.top > all[0].top);
+            return below[0].left - all[0].left })"""
+    )
+    width = page.locator("pre > code").evaluate("e => parseFloat(getComputedStyle(e).fontSize) * .6")
+    assert places[0] > 3 * width and width < places[1] < 3 * width
