@@ -128,7 +128,7 @@ def one_thread_leaves_out_a_barrier(ptx: str) -> str:
             f"@%plant_p {match.group(0)} }}"
         )
 
-    return _BARRIER.sub(broken, ptx, count=1 if "mbarrier." in ptx else 0)
+    return _BARRIER.sub(broken, ptx, count=1)
 
 
 def planted_ptx(tool: str, ptx: str) -> str:
