@@ -208,7 +208,8 @@ def _output(match: re.Match) -> str:
     at, width = 0, max(map(len, plain))
     parts = [_GAP.split(line.strip()) for line in plain if line.strip() and not _DRAWN.search(line)]
     words = sum(len(each) == 2 and bool(_THREE.search(each[1])) for each in parts)
-    labelled = width > PHONE and max(map(len, parts), default=0) == 2 and words > len(parts) // 2
+    more = sum(len(each) > 2 for each in parts)  # a verdict's first line has its name and its file
+    labelled = width > PHONE and more < 2 and words > len(parts) // 2
     while at < len(lines):
         if _DRAWN.search(plain[at]):
             close()

@@ -28,11 +28,12 @@ _STANDING = {
     "The kernel reads nothing from global memory.": "nothing there",
     "The time of the run was over.": "not run",
 }
-_BAD = ("blind", "no", "not run")
+_KINDS = {"blind": "bad", "no": "bad", "not run": "none"}  # what was not run is no fault
 
 
 def _mark(state: str, words: str) -> str:
-    return f'<span class="kl-mark kl-mark--bad">{escape(words)}</span>' if state in _BAD else escape(words)
+    kind = _KINDS.get(state)
+    return f'<span class="kl-mark kl-mark--{kind}">{escape(words)}</span>' if kind else escape(words)
 
 
 def _origin(document: Sanitizers) -> str:

@@ -152,7 +152,10 @@ CHECKED = """FAIL  strides  (lessons_src/exercises/strides.py)
   cell     |   3 |   4 |   5 | 6 | 7 |   8 |   9 | 10 | 11 | 12 |
                                ^
   make serve     http://localhost:8000/lessons/2-strides/#what-goes-wrong
-1 more check failed; mend the first one first."""
+1 more check failed; mend the first one first.
+
+  edit           lessons_src/exercises/strides.py
+  a hint         lessons check strides --hint"""
 
 
 def test_a_verdict_is_wrapped_on_a_phone_and_its_drawing_is_not(shown):
@@ -161,10 +164,11 @@ def test_a_verdict_is_wrapped_on_a_phone_and_its_drawing_is_not(shown):
     assert "they are 0.0236 apart" in re.sub(r"\s+", " ", text) and "| 12 |" in text
     drawn = [line for line in text.splitlines() if "|" in line or "^" in line]
     assert drawn == CHECKED.splitlines()[3:5]
+    assert "a hint  lessons check" in text
     wrapped = page.locator(":is(.kl-says, .kl-row, .kl-turns)")
     ends = wrapped.evaluate_all("all => all.map(e => e.getBoundingClientRect().right)")
-    assert len(ends) == 4 and max(ends) <= 390
-    labels = "  FAIL        every weight is written once, by its own row\n  PASS        no row is left"
+    assert len(ends) >= 4 and max(ends) <= 390
+    labels = "FAIL  strides  (lessons_src/exercises/strides.py)\n  FAIL        every weight is written once, by its own row\n  PASS        no row is left"
     text = shown(block(labels), 390).locator("pre > code").inner_text()
     assert re.search(r"FAIL  every", text) and re.search(r"PASS  no row", text)  # both in the same way
     wide = shown(block(CHECKED), 1280).locator("pre > code").inner_text()
