@@ -117,8 +117,8 @@ def all_threads_write_one_word(ptx: str) -> str:
 def one_thread_leaves_out_a_barrier(ptx: str) -> str:
     """The PTX in which thread 0 of block 0 does not come to the first barrier, while its warp does.
 
-    In a kernel without mbarriers it comes to no barrier at all: the first one may stand in a loop that block 0 does
-    not enter. Where warps hand work to warps by mbarriers one is enough, and the others keep the hand-over alive.
+    Only to the first: where it came to none, kernels that hand numbers from warp to warp in loops stood still, and the
+    tool said nothing.
     """
 
     def broken(match: re.Match[str]) -> str:
