@@ -49,6 +49,10 @@ def test_gradients_are_measured_apart_from_the_result() -> None:
     assert set(found) == {"forward", "grad a", "grad b"} and 0 < max(found.values()) < 1e-4
 
 
+def test_a_wrong_argument_is_told_in_what_the_operator_says() -> None:
+    assert "4x5 and 4x5" in part("wrong inner sizes")["said"]
+
+
 def test_a_part_that_raises_says_so_under_its_name() -> None:
     import importlib.util
 

@@ -9,14 +9,22 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
+#include <string>
+
 #include "matmul.cu"
+
+std::string shape_of(const at::Tensor& matrix) {
+    return std::to_string(matrix.size(0)) + " x " + std::to_string(matrix.size(1));
+}
 
 at::Tensor matmul_cuda(const at::Tensor& a, const at::Tensor& b) {
     TORCH_CHECK(a.is_cuda() && b.device() == a.device(), "matmul needs both matrices on one GPU; a is on ", a.device(),
                 " and b is on ", b.device());
-    TORCH_CHECK(a.dim() == 2 && b.dim() == 2, "matmul multiplies matrices; a has ", a.dim(), " dimensions and b has ",
-                b.dim());
-    TORCH_CHECK(a.size(1) == b.size(0), "matmul multiplies (M, K) by (K, N); a is ", a.sizes(), " and b is ", b.sizes());
+    // Numbers as text, not into a stream: what a stream needs of the C++ library need not be the one in this process.
+    TORCH_CHECK(a.dim() == 2 && b.dim() == 2, "matmul multiplies matrices; a has ", std::to_string(a.dim()),
+                " dimensions and b has ", std::to_string(b.dim()));
+    TORCH_CHECK(a.size(1) == b.size(0), "matmul multiplies (M, K) by (K, N); a is ", shape_of(a), " and b is ",
+                shape_of(b));
     TORCH_CHECK(a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat, "matmul computes in float32; a is ",
                 a.scalar_type(), " and b is ", b.scalar_type());
     // The tensors' GPU need not be the current one, and their stream need not be the default one.
