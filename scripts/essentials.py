@@ -54,6 +54,7 @@ def measure(names: list[str], output: Path) -> int:
         occupancy,
         provenance,
     )
+    from kernels.bench.results import ResultsError
 
     measures = {
         "latency": essentials_probes.latency,
@@ -68,11 +69,15 @@ def measure(names: list[str], output: Path) -> int:
         "reports": essentials_counters.reports,
         "clean": essentials_check.clean,
     }
+    try:
+        before = essentials.decode(output.read_bytes(), output.name) if output.is_file() else None
+    except (OSError, ResultsError) as error:
+        print(f"{error} Move it away, or name another --output.", file=sys.stderr)
+        return 2
     device = CudaDevice()
     device.warm_clocks()
     document = essentials.Essentials(provenance=provenance.provenance(device))
-    if output.is_file():
-        before = essentials.decode(output.read_bytes(), output.name)
+    if before:
         if before.provenance.gpu != device.name:
             print(f"{output} was measured on {before.provenance.gpu}, and this is {device.name}.", file=sys.stderr)
             return 2

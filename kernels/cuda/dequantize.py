@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernels.cuda.ladder import LADDER, check_matrix, run_launcher
+from kernels.cuda.ladder import LADDER, check_matrix, check_no_gradient, run_launcher
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +67,7 @@ def _check(kernel: str, q: Tensor, scale: Tensor) -> None:
         )
     if not isinstance(scale, torch.Tensor) or scale.dtype != torch.float32:
         raise TypeError(f"{kernel} needs a float32 scale; it is {getattr(scale, 'dtype', type(scale).__name__)}.")
+    check_no_gradient(kernel, "scale", scale)
     if scale.shape != (q.shape[0],) or scale.device != q.device or not scale.is_contiguous():
         raise ValueError(
             f"{kernel} needs one contiguous scale for each of the {q.shape[0]} rows of q, on {q.device}; it is "

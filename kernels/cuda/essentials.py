@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernels.cuda.ladder import check_matrix, run_launcher
+from kernels.cuda.ladder import check_matrix, check_no_gradient, run_launcher
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -176,6 +176,7 @@ def _check(kernel: str, x: Tensor, length: int | None = None) -> None:
         raise ValueError(f"{kernel} runs on a CUDA GPU, and x is on {x.device}. Pass x.cuda().")
     if x.dtype != torch.float32:
         raise TypeError(f"{kernel} takes float32, and x is {x.dtype}. Pass x.float().")
+    check_no_gradient(kernel, "x", x)
     if not x.is_contiguous():
         raise ValueError(f"{kernel} walks memory in order, and x has strides {x.stride()}. Pass x.contiguous().")
     if length is not None and x.numel() != length:

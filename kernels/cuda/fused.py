@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernels.cuda.ladder import LADDER, check_matrix, run_launcher
+from kernels.cuda.ladder import LADDER, check_matrix, check_no_gradient, run_launcher
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +52,7 @@ def _fused(kernel: str, x: Tensor, bias: Tensor, *numbers: float) -> Tensor:
     rows, columns = x.shape
     if not isinstance(bias, torch.Tensor) or bias.dtype != torch.float32:
         raise TypeError(f"{kernel} needs a float32 bias, and bias is {getattr(bias, 'dtype', type(bias).__name__)}.")
+    check_no_gradient(kernel, "bias", bias)
     if bias.shape != (columns,) or bias.device != x.device or not bias.is_contiguous():
         raise ValueError(
             f"{kernel} adds a contiguous bias of {columns} elements on {x.device} to each row; bias is "

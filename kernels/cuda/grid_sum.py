@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernels.cuda.ladder import LADDER, run_launcher
+from kernels.cuda.ladder import LADDER, check_no_gradient, run_launcher
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +42,7 @@ def _sum(kernel: str, x: Tensor, blocks: int) -> Tensor:
 
     if not isinstance(x, torch.Tensor) or x.dtype != torch.float32:
         raise TypeError(f"{kernel} sums float32, and x is {getattr(x, 'dtype', type(x).__name__)}.")
+    check_no_gradient(kernel, "x", x)
     if x.device.type != "cuda" or not x.is_contiguous():
         raise ValueError(f"{kernel} walks memory of a CUDA GPU in order; x is on {x.device} with strides {x.stride()}.")
     if not 1 <= blocks <= 1 << 20:

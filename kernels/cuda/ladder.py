@@ -59,8 +59,7 @@ def check_matrix(kernel: str, name: str, tensor: Tensor, dtype: object) -> None:
         raise ValueError(f"{kernel} runs on a CUDA GPU, and {name} is on {tensor.device}. Pass {name}.cuda().")
     if tensor.dtype != dtype:
         raise TypeError(f"{kernel} takes {dtype}, and {name} is {tensor.dtype}. Pass {name}.to({dtype}).")
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise ValueError(f"{kernel} has no backward pass, and {name} requires a gradient. Pass {name}.detach().")
+    check_no_gradient(kernel, name, tensor)
     if tensor.dim() != 2:
         raise ValueError(f"{kernel} works on a matrix, and {name} has {tensor.dim()} dimensions.")
     if tensor.shape[1] > 1 and tensor.stride(1) != 1:
@@ -68,6 +67,14 @@ def check_matrix(kernel: str, name: str, tensor: Tensor, dtype: object) -> None:
             f"{kernel} needs neighbouring columns side by side in memory, and {name} has strides {tensor.stride()}. "
             f"Pass {name}.contiguous()."
         )
+
+
+def check_no_gradient(kernel: str, name: str, tensor: Tensor) -> None:
+    """Raises ValueError where a gradient is asked for, which would silently get lost."""
+    import torch
+
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise ValueError(f"{kernel} has no backward pass, and {name} requires a gradient. Pass {name}.detach().")
 
 
 def run_launcher(root_file: str, launcher: str, tensors: tuple[Tensor, ...], numbers: tuple[int | float, ...]) -> None:

@@ -107,3 +107,18 @@ def test_the_driver_is_asked_about_every_source_with_kernels():
     assert {"cuda/kernels.cu", "cuda/patterns.cu", "cuda/transposes.cu", "cuda/probes.cu"} <= set(found)
     assert "cuda/library.cu" not in found and not any("host" in path for path in found)
     assert plain("_Z16softmax_parallelPKfPf") == "softmax_parallel" and plain("copy") == "copy"
+
+
+def test_a_record_that_was_cut_off_is_refused_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    import importlib.util
+
+    from kernels.sources import project_root
+
+    spec = importlib.util.spec_from_file_location("script", project_root() / "scripts" / "essentials.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "CudaDevice", lambda: pytest.fail("the GPU was asked"))
+    broken = tmp_path / "essentials.json"
+    broken.write_bytes(encode(Essentials(provenance=WHERE))[:50])
+    assert script.measure(["latency"], broken) == 2
+    assert "essentials.json is no document" in capsys.readouterr().err and len(broken.read_bytes()) == 50

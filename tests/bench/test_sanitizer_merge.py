@@ -146,3 +146,27 @@ def test_the_lines_that_are_misread_are_what_the_reasons_say():
 def test_why_a_plant_went_unseen_is_said_only_where_it_is_known():
     assert "2025.4" in why_unseen("initcheck", "_matmul_ring")
     assert why_unseen("racecheck", "_rows") == "" and "earlier run" in why_unseen("racecheck", "_rows", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (record.encode(document(OLD, 29, check(), gpu="NVIDIA H100")), "several GPUs: NVIDIA H100, NVIDIA H200"),
+        (record.encode(document(OLD, 29, check(), dirty=True)), "of no one commit"),
+        (record.encode(document(OLD, 29, check()))[:300], "earlier.json is no record of the sanitizers"),
+    ],
+    ids=["another GPU", "changed code", "cut off"],
+)
+def test_an_earlier_record_that_does_not_fit_is_refused_before_the_run(tmp_path, monkeypatch, text, said):
+    from kernels.bench import device, provenance
+    from kernels.bench.sanitizer import command
+
+    monkeypatch.setattr(device, "CudaDevice", lambda: None)
+    monkeypatch.setattr(provenance, "provenance", lambda _: document(NEW, 30).provenance)
+    monkeypatch.setattr(command, "run", lambda *_: pytest.fail("the run began"))
+    (tmp_path / "earlier.json").write_bytes(text)
+    words = []
+    status = command.sanitize(
+        ["softmax"], "none", 60.0, 1, tmp_path / "keep", None, words.append, [tmp_path / "earlier.json"]
+    )
+    assert status == 2 and said in words[-1]

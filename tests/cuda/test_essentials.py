@@ -359,3 +359,30 @@ def test_what_the_functions_refuse_before_any_launch():
         essentials.chase(x, 1)
     with pytest.raises(TypeError, match="needs a tensor, and x is of type list"):
         essentials.copy_float4([1.0])
+
+
+def test_a_gradient_that_would_get_lost_is_refused(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from kernels.cuda import dequantize, essentials, fused, grid_sum
+
+    for module in (dequantize, essentials, fused, grid_sum):
+        monkeypatch.setattr(module, "run_launcher", lambda *_: pytest.fail("it was launched"))
+    monkeypatch.setattr(torch._subclasses.fake_tensor.FakeTensor, "data_ptr", lambda _: 256)  # tensors without memory
+    with FakeTensorMode():
+        x, q = torch.empty(8, 16, device="cuda"), torch.empty(8, 16, dtype=torch.int8, device="cuda")
+        few = torch.empty(2, 16, dtype=torch.bfloat16, device="cuda")
+        wants = torch.empty(16, device="cuda", requires_grad=True)
+        scale = torch.empty(8, device="cuda", requires_grad=True)
+        for call, name in (
+            (lambda: fused.fused_bias_gelu(x, wants), "bias"),
+            (lambda: fused.fused_bias_relu_scale_float4(x, wants, 2.0), "bias"),
+            (lambda: dequantize.dequantize(q, scale), "scale"),
+            (lambda: dequantize.dequantize_matmul(few, q, scale), "scale"),
+            (lambda: grid_sum.grid_sum_last_block(wants, 4), "x"),
+            (lambda: essentials.copy_float4(wants), "x"),
+            (lambda: essentials.block_sums(wants), "x"),
+        ):
+            with pytest.raises(ValueError, match=f"has no backward pass, and {name} requires a gradient"):
+                call()

@@ -43,26 +43,29 @@ def sanitize(
     say: Callable[[str], None],
     also: Sequence[Path] = (),
 ) -> int:
-    """Run, write the record, print the report. The exit status of the script: 0, 1, or 2 for an unknown operator.
+    """Run, write the record, print the report. The exit status of the script: 0, 1, or 2 for an unknown operator or
+    an earlier record that cannot stand beside this run.
 
     also: records of earlier runs, whose checks stand in the document where this run came to none (`merge`).
     """
     from kernels.bench.device import CudaDevice
     from kernels.bench.provenance import provenance
-    from kernels.bench.sanitizer.merge import merged
+    from kernels.bench.results import ResultsError
+    from kernels.bench.sanitizer.merge import check_origins, merged
     from kernels.bench.sanitizer.paths import kernel_paths
     from kernels.sources import Sources
 
     began, paths = time.monotonic(), kernel_paths()
-    earlier = [decode(path.read_bytes(), path.name) for path in also]  # before the run, which takes minutes
-    try:
+    origin = provenance(CudaDevice())
+    try:  # before the run, which takes minutes
         places = chosen(paths, wanted)
-    except KeyError as error:
-        say(error.args[0])
+        earlier = [decode(path.read_bytes(), path.name) for path in also]
+        check_origins([origin, *(document.provenance for document in earlier)])
+    except (KeyError, OSError, ResultsError) as error:
+        say(error.args[0] if isinstance(error, KeyError) else str(error))
         return 2
     folder = keep.resolve() / time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     folder.mkdir(parents=True)
-    origin = provenance(CudaDevice())
     if any(paths[place].cuda for place in places):  # the paths without CUDA come first, and need not wait
         threading.Thread(target=build_all, args=(say,), daemon=True).start()
     limits = Limits(total=seconds - (time.monotonic() - began), jobs=jobs or os.cpu_count() or 1)

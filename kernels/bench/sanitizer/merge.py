@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from kernels.bench.results import ResultsError
+from kernels.bench.results import Provenance, ResultsError
 from kernels.bench.sanitizer.record import Check, PathRecord, Sanitizers, decode, encode, report
 from kernels.sources.files import write_whole
 
@@ -43,6 +43,18 @@ def _best(records: Sequence[tuple[PathRecord, str | None]], own: str | None) -> 
     return msgspec.structs.replace(newest, checks=checks)
 
 
+def check_origins(origins: Sequence[Provenance]) -> None:
+    """Raises ResultsError unless runs of these origins can be put together: some, of one GPU, each of one commit."""
+    if not origins:
+        raise ResultsError("There is no record to put together: give one at least.")
+    gpus = sorted({origin.gpu for origin in origins})
+    if len(gpus) > 1:
+        raise ResultsError(f"The records are of several GPUs: {', '.join(gpus)}. Put together those of one.")
+    for origin in origins:
+        if len(origins) > 1 and (not origin.commit or origin.dirty):
+            raise ResultsError(f"The run of {origin.utc} is of no one commit. Take it again from a clean checkout.")
+
+
 def merged(documents: Sequence[Sanitizers], fingerprint: Callable[[str], str]) -> Sanitizers:
     """One document from several runs on one GPU, under the newest one's origin.
 
@@ -53,15 +65,7 @@ def merged(documents: Sequence[Sanitizers], fingerprint: Callable[[str], str]) -
     Raises:
         ResultsError: no document, several GPUs, or a run whose commit is not known or whose code was changed.
     """
-    if not documents:
-        raise ResultsError("There is no record to put together: give one at least.")
-    gpus = sorted({document.provenance.gpu for document in documents})
-    if len(gpus) > 1:
-        raise ResultsError(f"The records are of several GPUs: {', '.join(gpus)}. Put together those of one.")
-    for document in documents:
-        origin = document.provenance
-        if len(documents) > 1 and (not origin.commit or origin.dirty):
-            raise ResultsError(f"The run of {origin.utc} is of no one commit. Take it again from a clean checkout.")
+    check_origins([document.provenance for document in documents])
     ordered = sorted(documents, key=lambda document: document.provenance.utc, reverse=True)
     own = ordered[0].provenance.commit
     same = [document for document in ordered if document.provenance.commit == own]
