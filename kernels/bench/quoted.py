@@ -5,7 +5,7 @@ a few kernels under each tool of compute-sanitizer, over their time without.
 
 `python -m kernels.bench.quoted [--topic NAME] [--output FILE.json]` measures them, in about half a minute, and
 `python -m kernels.bench.quoted --watched` is the program that the tools look at. The document is one of
-`kernels.bench.essentials`, in a file of its own.
+`kernels.bench.essentials`, in a file of its own. A topic that the file has already, of the same GPU, stays.
 
 Exit status: 0 measured, 1 a topic failed, 2 wrong usage, 3 there is no GPU.
 """
@@ -224,10 +224,22 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
     from kernels.bench import provenance
+    from kernels.bench.results import ResultsError
 
+    try:
+        before = decode(chosen.output.read_bytes(), chosen.output.name) if chosen.output.is_file() else None
+    except (OSError, ResultsError) as error:
+        print(f"{error} Move it away, or name another --output.", file=sys.stderr)
+        return 2
     device = CudaDevice()
-    device.warm_clocks()
     document = Essentials(provenance=provenance.provenance(device))
+    if before:
+        gpus = [before.provenance.gpu, document.provenance.gpu]
+        if gpus[0] != gpus[1]:
+            print(f"{chosen.output} was measured on {gpus[0]}, and this is {gpus[1]}.", file=sys.stderr)
+            return 2
+        document.topics = before.topics
+    device.warm_clocks()
 
     def save(made: Essentials) -> None:
         made.clocks_after = provenance.clocks()

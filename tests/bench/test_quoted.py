@@ -2,6 +2,7 @@
 
 import sys
 
+import msgspec
 import pytest
 
 from kernels.bench import essentials, quoted
@@ -73,3 +74,32 @@ def test_without_a_gpu_the_command_says_so(capsys):
         pytest.skip("there is a GPU, so the command would measure")
     assert quoted.main([]) == 3
     assert "need one" in capsys.readouterr().err
+
+
+def test_one_topic_leaves_the_other_in_the_file(tmp_path, monkeypatch, capsys):
+    from kernels.bench import device, provenance
+
+    class Device:
+        def warm_clocks(self):
+            pass
+
+        def usable(self):
+            return True
+
+    def topic(_):
+        return Topic(what="x", hashes={}, rows=[Row(name="a row")])
+
+    monkeypatch.setattr(device, "gpu_missing", lambda: None)
+    monkeypatch.setattr(device, "CudaDevice", Device)
+    monkeypatch.setattr(provenance, "provenance", lambda _: WHERE)
+    monkeypatch.setattr(provenance, "clocks", lambda: None)
+    monkeypatch.setattr(quoted, "MEASURES", {"bins": topic, "slowdown": topic})
+    output = tmp_path / "quoted.json"
+    assert quoted.main(["--output", str(output)]) == 0
+    assert quoted.main(["--topic", "bins", "--output", str(output)]) == 0
+    assert set(essentials.decode(output.read_bytes()).topics) == {"bins", "slowdown"}
+    monkeypatch.setattr(provenance, "provenance", lambda _: msgspec.structs.replace(WHERE, gpu="NVIDIA H100"))
+    assert quoted.main(["--topic", "bins", "--output", str(output)]) == 2
+    output.write_bytes(output.read_bytes()[:60])
+    assert quoted.main(["--topic", "bins", "--output", str(output)]) == 2 and output.stat().st_size == 60
+    assert "quoted.json is no document" in capsys.readouterr().err
