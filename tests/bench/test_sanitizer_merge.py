@@ -60,6 +60,7 @@ def only(made):
         (check("not run"), check("yes", MISSED), "blind", OLD),
         (check("no", LATE, reports=["Error: x"]), check("yes", SEEN), "no", None),  # no silence takes a report back
         (check("yes", LATE), check("no", LATE, reports=["Error: x"]), "no", OLD),
+        (check("yes", SEEN), check("no", SEEN, reports=["Error: x"]), "no", OLD),
     ],
 )
 @pytest.mark.parametrize("turned", [False, True])

@@ -36,6 +36,13 @@ def run(kernel, rows, columns, padding=0, **more):
 
 
 @traced
+def test_a_block_goes_on_to_later_rows():
+    """The grid has at most 65,535 rows of blocks; the row behind them is somebody's second one."""
+    out, want, trace = run("fused_bias_gelu", 65537, 1)
+    assert trace.faults() == [] and np.allclose(out, want, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@traced
 @pytest.mark.parametrize(("rows", "columns", "padding"), SHAPES)
 @pytest.mark.parametrize("form", ["", "_float4"])
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -47,6 +47,18 @@ def is_close(got, want, k, half):
 
 
 @traced
+@pytest.mark.parametrize(("b_stride", "c_stride"), [(9, 8), (8, 9)])
+def test_either_of_b_and_c_may_be_off_the_boundary_alone(b_stride, c_stride):
+    m, n, k = 5, 8, 9
+    rng = np.random.default_rng(0)
+    (a, left), (b, right) = padded(rng, m, k, k, half=False), padded(rng, k, n, b_stride, half=False)
+    c = np.full((m, c_stride), np.nan, np.float32)
+    arguments = [a, b, c, m, n, k, k, b_stride, c_stride]
+    trace = trace_cuda_launcher("launch_matmul_async_copy", arguments, source="cuda/matmul.cu")
+    assert trace.faults(outputs=()) == [] and is_close(c[:, :n], left @ right, k, False)
+
+
+@traced
 @pytest.mark.parametrize(("m", "n", "k", "padding"), SHAPES)
 @pytest.mark.parametrize("kernel", SOURCES)
 def test_every_element_is_right_and_nothing_else_is_touched(kernel, m, n, k, padding):

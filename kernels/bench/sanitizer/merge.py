@@ -19,11 +19,11 @@ from kernels.sources.files import write_whole
 
 
 def _weight(check: Check, own: bool) -> int:
-    """2: it came to an end, plants and all, or something was reported, which no silence of another run takes back.
+    """3: something was reported, which no silence of another run takes back. 2: it came to an end, plants and all.
     1: the path as it is ran, but a plant was not run; or an earlier run's plant, perhaps of another kind, went unseen,
     which says no more. 0: not run."""
-    if check.clean == "not run":
-        return 0
+    if check.clean in ("not run", "no"):
+        return 0 if check.clean == "not run" else 3
     return 1 if check.state == "unproved" or (check.state == "blind" and not own) else 2
 
 
