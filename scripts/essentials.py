@@ -81,7 +81,7 @@ def measure(names: list[str], output: Path) -> int:
         if before.provenance.gpu != device.name:
             print(f"{output} was measured on {before.provenance.gpu}, and this is {device.name}.", file=sys.stderr)
             return 2
-        document.topics = before.topics
+        document.keep(before)
 
     def save(made: essentials.Essentials) -> None:
         made.clocks_after = provenance.clocks()

@@ -38,15 +38,27 @@ class Topic(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     sm_mhz: float | None = None
     """The clock of the multiprocessors during the topic, counted by a kernel that waits for a number of cycles."""
     failed: str = ""
+    provenance: Provenance | None = None
+    """Where it was measured, if that was an earlier run than the document's."""
 
 
 class Essentials(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One run."""
+    """One run, and topics of earlier ones that it did not measure again."""
 
     schema_version: int = 1
     provenance: Provenance
     clocks_after: Clocks | None = None
     topics: dict[str, Topic] = {}
+
+    def keep(self, before: Essentials) -> None:
+        """Takes over an earlier document's topics, each with its origin."""
+        for name, topic in before.topics.items():
+            self.topics[name] = msgspec.structs.replace(topic, provenance=topic.provenance or before.provenance)
+
+    def found(self, name: str) -> Found | None:
+        """A topic with its origin; None where it was not measured, or failed."""
+        topic = self.topics.get(name)
+        return Found(topic, topic.provenance or self.provenance) if topic and topic.rows and not topic.failed else None
 
 
 def encode(document: Essentials) -> bytes:
@@ -108,9 +120,7 @@ def read_topic(topic: str, gpu: str = "h200") -> Found | None:
     path = RESULTS / gpu / "experiments" / FILE
     if not path.is_file():
         return None
-    document = decode(path.read_bytes(), path.name)
-    found = document.topics.get(topic)
-    return Found(found, document.provenance) if found and found.rows and not found.failed else None
+    return decode(path.read_bytes(), path.name).found(topic)
 
 
 def missing(topic: str, gpu: str = "H200") -> str:

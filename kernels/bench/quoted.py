@@ -38,9 +38,7 @@ def read_quoted(topic: str, gpu: str = "h200") -> Found | None:
     path = RESULTS / gpu / "experiments" / FILE
     if not path.is_file():
         return None
-    document = decode(path.read_bytes(), path.name)
-    found = document.topics.get(topic)
-    return Found(found, document.provenance) if found and found.rows and not found.failed else None
+    return decode(path.read_bytes(), path.name).found(topic)
 
 
 def missing(topic: str, gpu: str = "H200") -> str:
@@ -238,7 +236,7 @@ def main(arguments: list[str] | None = None) -> int:
         if gpus[0] != gpus[1]:
             print(f"{chosen.output} was measured on {gpus[0]}, and this is {gpus[1]}.", file=sys.stderr)
             return 2
-        document.topics = before.topics
+        document.keep(before)
     device.warm_clocks()
 
     def save(made: Essentials) -> None:

@@ -48,6 +48,24 @@ def recorded(tmp_path, monkeypatch):
     return record
 
 
+def test_a_topic_of_an_earlier_run_keeps_its_origin(recorded):
+    """Measuring one topic again says nothing of the day and the code of the others."""
+    import msgspec
+
+    later, latest = (
+        msgspec.structs.replace(WHERE, utc=f"2026-12-{day}T00:00:00Z", commit="c" * 40) for day in (10, 20)
+    )
+    first = Essentials(provenance=WHERE, topics={"copies": topic("x"), "latency": topic("x")})
+    second = Essentials(provenance=later)
+    second.keep(first)
+    run(second, {"latency": lambda _: topic("y")}, Device(), lambda _: None, lambda _: None)
+    third = Essentials(provenance=latest)
+    third.keep(decode(encode(second)))
+    days = {name: third.found(name).provenance.utc[:10] for name in ("copies", "latency")}
+    assert days == {"copies": "2026-11-30", "latency": "2026-12-10"}
+    assert second.topics["latency"].provenance is None and first.topics["copies"].provenance is None
+
+
 def test_a_topic_comes_back_with_its_origin(recorded):
     assert read_topic("copies") is None
     recorded(copies=topic(fingerprint(COPY)), latency=Topic(what="x", hashes={}, rows=[], failed="RuntimeError: no"))
