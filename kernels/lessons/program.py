@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import re
 from textwrap import indent
 
 from kernels.lessons.model import Block, PageScan
@@ -14,26 +15,43 @@ SILENT += "  # what earlier blocks print stands on the page\n"
 AGAIN = "import sys; sys.stdout = sys.shown  # from here on, this block\n"
 IN_WORDS = "import sys; from kernels.lessons.in_words import InWords; sys.stdout = InWords(sys.stdout)"
 IN_WORDS += "  # a figure as its words\n"
-ADDED = (SILENT, AGAIN, IN_WORDS)
+FIND = """import os, sys; from importlib.util import find_spec
+find_spec("kernels") or sys.exit("This Python does not know the project. In its folder: source .venv/bin/activate")
+sys.path.append(os.path.dirname(find_spec("kernels").submodule_search_locations[0]))  # lessons_src lies beside kernels
+"""
+_OURS = re.compile(r"\b(?:from|import) (?:kernels|lessons_src)\b")
+ADDED = (SILENT, AGAIN, IN_WORDS, FIND)
 """Lines that a program has beside the code of blocks."""
+_STAYS = re.compile(r"\n|=|\b(?:alias|cd|eval|exec|exit|export|return|set|shopt|source|trap|umask|unset)\b")
+"""What in a shell block is more than one command, or may change or end the shell that runs it."""
+_BUILT = re.compile(r"\bbuild/[\w./-]+")
 INTERPRETED = 'import os; os.environ["TRITON_INTERPRET"] = "1"  # Triton without a GPU\n'
 
 
 def program_of(scan: PageScan, block: Block, mark: str = "") -> str:
-    """The block as a program that runs as it is: its session's earlier code first.
+    """The block as a program that runs as it is, in the project's folder: its session's earlier code first.
 
-    A Python program prints what the block prints, and of a figure the words. With a `mark`, a comment to stand above
-    the block itself, it is one to work on: earlier code prints as well, and a figure is printed as it is.
+    A Python program prints what the block prints, and of a figure the words. It finds the project's modules wherever
+    it is saved, and says so where its Python does not know them. With a `mark`, a comment to stand above the block
+    itself, it is one to work on: earlier code prints as well, and a figure is printed as it is.
+
+    Commands are for the terminal that the reader works in: one that leaves nothing behind stands alone, others in a
+    subshell, so that neither an option of the shell nor an `exit` reaches the terminal.
     """
     same = before_and(scan, block)
+    if block.language == "bash":
+        return _commands(same, mark)
     above = f"{mark}\n" * bool(mark and len(same) > 1)
-    if not mark and block.language == "python":
+    if not mark:
         above = AGAIN * (len(same) > 1) + IN_WORDS * block.html
     marked = above + block.code
     code = "\n\n".join(marked if each is block else _gone_through(each) for each in same) + "\n"
-    if block.language == "bash":
-        return "set -euo pipefail\n" + code
-    head = f"# {scan.source.name}, block {block.id}\n"
+    head = f"# {scan.source.name}, block {block.id}"
+    if not mark:
+        head += ". Run it in the project's folder; in a new terminal first: source .venv/bin/activate"
+    head += "\n"
+    if not mark and _OURS.search(code):
+        head += FIND
     if any("triton" in each.needs for each in same):
         head += INTERPRETED
     if len(same) > 1 and not mark:
@@ -42,13 +60,29 @@ def program_of(scan: PageScan, block: Block, mark: str = "") -> str:
 
 
 def before_and(scan: PageScan, block: Block) -> list[Block]:
-    """The blocks of the same language whose code the block builds on, in order, and the block itself."""
-    return [
+    """The blocks of the same language whose code the block builds on, in order, and the block itself.
+
+    Each shell block has a shell of its own: it builds on one only where both name a file in `build/`.
+    """
+    same = [
         b
         for b in scan.blocks
         if (b.session, b.compiled, b.language) == (block.session, block.compiled, block.language)
         and b.line <= block.line
     ]
+    if block.language == "bash":
+        built = set(_BUILT.findall(block.code))
+        return [b for b in same if b is block or built & set(_BUILT.findall(b.code))]
+    return same
+
+
+def _commands(same: list[Block], mark: str) -> str:
+    """Shell blocks, the last of them the one that is asked for; with a mark, for a file, as the page ran them."""
+    above = f"{mark}\n" * bool(mark and len(same) > 1)
+    code = "\n\n".join(above * (each is same[-1]) + each.code.strip("\n") for each in same)
+    if mark:
+        return f"set -euo pipefail\n{code}\n"
+    return f"(\nset -euo pipefail\n{code}\n)\n" if _STAYS.search(code) else f"{code}\n"
 
 
 def _gone_through(block: Block) -> str:

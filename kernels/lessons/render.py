@@ -180,9 +180,12 @@ class PageRenderer:
             where = ""
         words.append(f'<span class="kl-block__where">{escape(where)}</span>')
         text = escape(self.runnable(block), quote=True).replace("\n", "&#10;")
+        what, name = "Copy a program to save and run", "Copy as a program"
+        if block.language == "bash":
+            what, name = "Copy commands for a terminal", "Copy for the terminal"
         button = (
             f'<button type="button" class="kl-copy" data-clipboard-text="{text}" '
-            f'title="Copy a program that runs as it is">Copy as a program<span class="kl-visually-hidden"> '
+            f'title="{what} in the project&#x27;s folder">{name}<span class="kl-visually-hidden"> '
             f"({escape(block.id)})</span></button>"
         )
         own = "" if block.shown else f"<pre><code>{escape(block.code.strip())}</code></pre>"

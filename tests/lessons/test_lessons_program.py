@@ -1,5 +1,6 @@
 """A block as a program of its own: it does what the page did, where an earlier block raises on purpose as well."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,68 @@ def test_a_program_prints_its_own_block_and_of_a_figure_the_words(tmp_path):
         said.append(done.stdout)
     assert said == ["early b\n", "late b\n", "<b>as it is</b>\n"]
     assert ADDED[0] not in program_of(scan, blocks[2], mark="# here")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+SHELL = [
+    Block("one", 1, "bash", 'echo "one" || true'),
+    Block("two", 5, "bash", "false | cat >/dev/null\nmkdir -p build\necho made >build/thing || exit 1"),
+    Block("three", 9, "bash", "cat build/thing\nexit 3"),
+    Block("four", 13, "bash", "echo four"),
+]
+
+
+def copied(tmp_path: Path, block: Block, mark: str = "") -> str:
+    return program_of(PageScan(PageSource("page.md", tmp_path / "page.md", ""), SHELL), block, mark)
+
+
+def test_what_is_copied_for_a_terminal_leaves_it_open_and_its_options_alone(tmp_path):
+    typed = "".join(copied(tmp_path, block) for block in SHELL)
+    typed += 'false\necho "$- $(set -o | grep pipefail)" STILL-HERE\n'
+    done = subprocess.run(
+        ["bash", "--norc", "--noprofile"], input=typed, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.endswith("STILL-HERE") and last.split()[2] == "off", done
+    assert not set("eu") & set(last.split()[0]), last
+
+
+def test_a_block_of_commands_is_copied_alone_but_for_what_it_builds_on(tmp_path):
+    assert copied(tmp_path, SHELL[0]) == 'echo "one" || true\n'
+    assert copied(tmp_path, SHELL[3]) == "echo four\n"
+    (tmp_path / "fresh").mkdir()
+    done = subprocess.run(
+        ["bash", "-c", copied(tmp_path, SHELL[1])], cwd=tmp_path / "fresh", capture_output=True, text=True
+    )
+    assert done.returncode == 1, "an option of the page's shell is kept inside of the parentheses"
+    third = copied(tmp_path, SHELL[2])
+    assert "made" in third and "one" not in third  # both name build/thing
+    for_a_file = copied(tmp_path, SHELL[3], mark="# here")
+    assert for_a_file == "set -euo pipefail\necho four\n"
+
+
+USES = "from lessons_src.examples.sums import __doc__ as said\nprint(len(said) > 3)"
+
+
+@pytest.mark.parametrize("folder", ["project", "elsewhere"])
+def test_a_program_finds_the_project_wherever_it_is_saved(tmp_path, folder):
+    block = Block("it", 3, "python", USES)
+    program = program_of(PageScan(PageSource("page.md", tmp_path / "page.md", ""), [block]), block)
+    first = program.partition("\n")[0]
+    assert first.startswith("# ") and "project's folder" in first and "source .venv/bin/activate" in first
+    file = tmp_path / "x.py"
+    file.write_text(program, encoding="utf-8")
+    where = ROOT if folder == "project" else tmp_path
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, str(file)], cwd=where, env=environment, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
+    bare = subprocess.run(
+        [sys.executable, "-S", str(file)], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert bare.returncode == 1 and bare.stderr.startswith("This Python does not know the project."), bare.stderr
+
+
+def test_a_program_that_needs_nothing_of_the_project_is_left_short(tmp_path):
+    block = Block("it", 3, "python", "print(3)")
+    program = program_of(PageScan(PageSource("page.md", tmp_path / "page.md", ""), [block]), block)
+    assert program.count("\n") == 2 and program.endswith("\nprint(3)\n")
