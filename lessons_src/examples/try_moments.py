@@ -8,6 +8,8 @@ import argparse
 import random
 import runpy
 import sys
+from numbers import Real
+from pathlib import Path
 from statistics import fmean, pvariance
 
 
@@ -31,6 +33,11 @@ def moments(values):
     return len(values), mean, sum((value - mean) ** 2 for value in values)
 
 
+def is_triple(result):
+    """Whether it is three numbers in a row."""
+    return isinstance(result, (tuple, list)) and len(result) == 3 and all(isinstance(each, Real) for each in result)
+
+
 def complaint(merge, seed=0):
     """What is wrong with a merge, as a sentence, and "" if nothing was found."""
     generator = random.Random(seed)
@@ -41,15 +48,20 @@ def complaint(merge, seed=0):
         for _ in range(40):
             parts = [[generator.gauss(centre, 1.0) for _ in range(generator.randrange(6))] for _ in range(4)]
             values = [value for part in parts for value in part]
+            given = f"parts of {', '.join(str(len(part)) for part in parts)} numbers"
             result = (0, 0.0, 0.0)
             try:
                 for part in parts:
                     result = merge(result, moments(part))
-                count, mean, squares = result
+                    if not is_triple(result):
+                        return f"{given}: it returned {result!r}, and should return three numbers" + (
+                            "; is there no return?" if result is None else ""
+                        )
             except ZeroDivisionError:
-                return f"parts of {', '.join(str(len(part)) for part in parts)} numbers: division by zero"
+                return f"{given}: division by zero"
+            count, mean, squares = result
             if count != len(values):
-                return f"parts of {', '.join(str(len(part)) for part in parts)} numbers: a count of {count}"
+                return f"{given}: a count of {count}"
             if not values:
                 continue
             if abs(mean - fmean(values)) > allowed:
@@ -66,6 +78,8 @@ def main(arguments=None):
     chosen = parser.parse_args(arguments)
     merge = merge_moments
     if chosen.file:
+        if not Path(chosen.file).is_file():
+            parser.error(f"there is no file {chosen.file} in {Path.cwd()}; write it there, or name the folder as well.")
         merge = runpy.run_path(chosen.file).get("merge_moments")
         if merge is None:
             parser.error(f"{chosen.file} defines no merge_moments; it takes two triples and returns one.")

@@ -87,6 +87,25 @@ def test_report_says_what_makes_a_file_that_is_not_there(tmp_path: Path) -> None
     assert f"{tmp_path}/softmax.json is not there: kernel-bench --output" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("softmax-layouts", "python lessons_src/examples/softmax_layouts.py"),
+        ("gemm-training", "python scripts/gemm_training.py"),
+        ("fused-relu", "kernel-bench --op fused_gemm_relu"),  # in a row of a table
+        ("add-warps", "kernel-bench --op add --block-size 128 --block-size 256 --variant block=256,warps=8"),
+    ],
+)
+def test_report_names_the_command_of_the_page_that_asks_for_the_file(name: str, command: str) -> None:
+    file = f"results/local/{name}.json"
+    if (ROOT / file).exists():
+        pytest.skip(f"{file} has been measured here")
+    done = run("scripts/report_results.py", file)
+    assert done.returncode == 1
+    said = f"{file} is not there: {command} --output {file} makes it, on a machine with a GPU.\n"
+    assert done.stderr == said
+
+
 def test_report_refuses_two_gpus(tmp_path: Path) -> None:
     done = run(
         "scripts/report_results.py", str(a_file(tmp_path / "a.json")), str(a_file(tmp_path / "b.json", "NVIDIA L4"))

@@ -70,6 +70,8 @@ WRONG = {
     "    return one[0] + other[0], mean, one[2] + other[2]",
     "a mean of": "return one[0] + other[0], (one[1] + other[1]) / 2, one[2] + other[2]",
     "a count of": "return one[0], one[1], one[2]",
+    "it returned None, and should return three numbers; is there no return?": "count = one[0] + other[0]",
+    "it returned (0, 0.0), and should return three numbers\n": "return 0, 0.0",
 }
 
 
@@ -84,3 +86,6 @@ def test_the_command_says_what_is_wrong_with_a_file(said, tmp_path):
     file.write_text("", encoding="utf-8")
     done = subprocess.run([*command, str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "defines no merge_moments" in done.stderr
+    file.unlink()
+    done = subprocess.run([*command, str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and f"there is no file {file}" in done.stderr and "Traceback" not in done.stderr
