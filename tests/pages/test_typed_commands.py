@@ -22,6 +22,30 @@ def test_a_command_that_prose_mentions_exists(page):
     assert wrong == []
 
 
+OURS = ("lessons ", "kernel-bench", "python ")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "/authoring/" not in page and page != "CONTRIBUTING.md"])
+def test_the_environment_is_switched_on_before_the_first_command_that_needs_it(page):
+    """`lessons`, `kernel-bench` and the `python` that knows the project are in .venv alone."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = [line for line, command in typed(text) if command.startswith(OURS)]
+    if lines:
+        above = "".join(" ".join(text.split("\n")[: min(lines)]).split())
+        assert "source.venv/bin/activate" in above, f"{page}:{min(lines)}"
+
+
+def test_a_newcomer_is_told_to_serve_and_to_switch_the_environment_on():
+    """`make serve` alone installs, builds and shows; README, Setup and Lesson 0 say so, and what comes after it."""
+    first = [command for _, command in typed((ROOT / "docs/lessons/0-orientation.md").read_text(encoding="utf-8"))]
+    assert first[:3] == ["make serve", "source .venv/bin/activate", "lessons doctor"]
+    assert not [command for command in first if command.startswith("make site")]
+    assert "source .venv/bin/activate" in [command for _, command in typed((ROOT / "README.md").read_text("utf-8"))]
+    for page in ("README.md", "docs/guides/setup.md"):
+        after = (ROOT / page).read_text(encoding="utf-8").partition("to do the exercises,")[2]
+        assert -1 < after.find("source .venv/bin/activate") < 1000, page
+
+
 def test_many_commands_were_looked_at():
     texts = [path.read_text(encoding="utf-8") for path in pages()]
     assert sum(len(list(typed(text))) for text in texts) > 40
