@@ -57,15 +57,21 @@ def test_the_bar_names_what_was_read_and_hides_no_code(project):
 ```python exec="1" id="none" evidence="measure" source="above"
 print("Not measured yet on this GPU: this.")
 ```
+
+```bash exec="1" id="typed" source="above"
+echo typed
+```
 """,
     )
     assert project.lessons("accept").status == 0
     assert project.build().status == 0
-    first, second = project.html().split('id="block-')[1:3]
+    first, second, typed = project.html().split('id="block-')[1:4]
     assert "read from results/h200<" in first and "kl-badge--measure" in first
     assert "Code, and open in scratch" in first and "read_text" in first.split("kl-scratch")[1].split("</details>")[0]
     assert "kl-badge--missing" in second and "read from" not in second
     assert "Code, and open" not in second and "Open in scratch" in second
+    assert ">Copy as a program<" in second and "save and run in the project&#x27;s folder" in second
+    assert ">Copy for the terminal<" in typed and 'data-clipboard-text="echo typed&#10;"' in typed
 
 
 def test_a_folder_of_records_in_another_is_not_named_and_a_commit_has_seven_digits(tmp_path):
