@@ -200,7 +200,7 @@ def test_plain_code_has_the_themes_copy_button_and_excerpts_have_none(read):
 def test_a_prompt_is_not_copied(read):
     with read("latest/lessons/0-orientation/") as reading:
         page = reading.page
-        commands = page.locator(".highlight:has(.gp)", has_text="lessons doctor")
+        commands = page.locator(".highlight:has(.gp)", has_text="lessons doctor").first
         assert "$ lessons doctor" in commands.inner_text()
         commands.locator(".md-code__button[data-md-type=copy], .md-clipboard").first.click()
         page.locator(".md-dialog--active").wait_for()
