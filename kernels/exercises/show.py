@@ -19,9 +19,15 @@ _OUTPUT_LINES = 10
 
 
 def verdict_lines(
-    verdict: Verdict, exercise: Exercise, width: int = 100, *, verbose: bool = False, places: Places | None = None
+    verdict: Verdict,
+    exercise: Exercise,
+    width: int = 100,
+    *,
+    verbose: bool = False,
+    places: Places | None = None,
+    mine: bool = True,
 ) -> list[Line]:
-    """The verdict in full.
+    """The verdict in full. mine: whether it is on a file that the reader edits, and so says what to do to it now.
 
     places: what gives the lines that say where to read, from a failure's anchor and the key of its explanation.
     """
@@ -44,6 +50,8 @@ def verdict_lines(
         others = sum(result.status == FAIL for result in verdict.results) - 1
         if others > 0:
             lines += _wrapped(f"{others} more check{'s' * (others > 1)} failed; mend the first one first.", width, "")
+    if not mine:
+        return [*lines, [], *_row("your own file", f"lessons check {verdict.name}", width)]
     return lines + (_next(verdict, exercise, width) if verdict.kind != UNAVAILABLE else [])
 
 

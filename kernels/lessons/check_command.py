@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +12,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperCommand
 
 from kernels.exercises import library
 from kernels.exercises.model import EXIT_CODES, LOAD_ERROR, PASS, UNAVAILABLE, Exercise, Verdict
 
 USAGE, BROKEN = 2, 70
+WHICH = "?"  # the value of --wrong where none is given
 
 
 def check(
@@ -31,7 +34,10 @@ def check(
     solution: Annotated[
         bool, typer.Option("--solution", help="Check the solution instead; with --verbose, show its code.")
     ] = False,
-    wrong: Annotated[str, typer.Option("--wrong", help="Check a wrong answer of the gate's list instead.")] = "",
+    wrong: Annotated[
+        str,
+        typer.Option("--wrong", help="Check a wrong answer that is kept for the exercise; without a name, list them."),
+    ] = "",
     file: Annotated[str, typer.Option("--file", help="Check this file instead of the exercise's own.")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Check again each time the file is saved.")] = False,
     every: Annotated[bool, typer.Option("--list", help="List all exercises, and how far you are.")] = False,
@@ -61,7 +67,12 @@ def check(
             if len(chosen) > 1 or (watch and (solution or wrong)):
                 both = " and ".join([*chosen, "--watch"] if watch else chosen)
                 raise ValueError(f"{both} exclude each other; each says what is checked")
+            if wrong == WHICH:
+                screen.lines(_kept(files))
+                raise typer.Exit(0)
             path, text, noted = _answer(files, solution, wrong, file)
+            if wrong:
+                screen.lines(_not_yours(_named(files, wrong), screen.width))
             raise typer.Exit(
                 _watch(screen, files, exercise, path, verbose, noted)
                 if watch
@@ -102,8 +113,6 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Text, wrapped at the terminal's width."""
-        import textwrap
-
         for part in text.strip().split("\n"):
             wrapped = textwrap.wrap(part, self.width, break_on_hyphens=False, break_long_words=False) or [""]
             self.lines([(line, "")] for line in wrapped)
@@ -130,7 +139,7 @@ def _once(
         verdict = _verdict(screen, checker, files, path, text)
     if verdict is None:
         return BROKEN
-    _show(screen, files, exercise, verdict, verbose)
+    _show(screen, files, exercise, verdict, verbose, mine=path != _place_of_kept(files))
     if path == files.solution and verbose:
         screen.out.print()
         screen.out.print(text.rstrip(), markup=False)
@@ -177,13 +186,15 @@ def _verdict(screen: Screen, checker, files: library.Files, path: Path, text: st
     return None
 
 
-def _show(screen: Screen, files: library.Files, exercise: Exercise, verdict: Verdict, verbose: bool) -> None:
+def _show(
+    screen: Screen, files: library.Files, exercise: Exercise, verdict: Verdict, verbose: bool, mine: bool = True
+) -> None:
     from kernels.exercises.show import verdict_lines
 
     def places(anchor: str, explanation: str) -> list[str]:
         return reading(exercise.lesson, anchor, explanation)
 
-    screen.lines(verdict_lines(verdict, exercise, screen.width, verbose=verbose, places=places))
+    screen.lines(verdict_lines(verdict, exercise, screen.width, verbose=verbose, places=places, mine=mine))
 
 
 def _note(screen: Screen, files: library.Files, verdict: Verdict) -> None:
@@ -225,13 +236,44 @@ def _answer(files: library.Files, solution: bool, wrong: str, file: str) -> tupl
     if solution:
         return files.solution, read(files.solution), False
     if wrong:
-        return files.starter, library.text_of(files, _named(files, wrong)), False
+        return _place_of_kept(files), library.text_of(files, _named(files, wrong)), False
     if file:
         path = Path(file).absolute()
         if path.is_dir():
             raise ValueError(f"--file {file} is a folder; name the file that holds your answer")
         return path, read(path), False
     return files.starter, read(files.starter), True
+
+
+def _place_of_kept(files: library.Files) -> Path:
+    """What the lines of a kept answer belong to: no file, so that none of the learner's is taken for it."""
+    return files.root / "the kept answer"
+
+
+def _not_yours(answer: library.Answer, width: int):
+    """Above the verdict on a kept answer: whose it is, and the thought behind it."""
+    kind = "wrong" if answer.wrong else "right"
+    thought = f" Its thought: “{answer.thought}”" if answer.thought else ""
+    text = f"This is a {kind} answer kept for the exercise, {answer.name!r}; your own file is not looked at.{thought}"
+    return [*([(line, "")] for line in textwrap.wrap(text, width, break_on_hyphens=False)), []]
+
+
+def _kept(files: library.Files):
+    """The wrong answers that --wrong takes, a command a line."""
+    wrong = [answer for answer in library.answers(files) if answer.wrong]
+    many = "1 wrong answer is" if len(wrong) == 1 else f"{len(wrong)} wrong answers are"
+    lines = [[(f"{many} kept for {files.name}; each is a thought that somebody had:", "")], []]
+    return lines + [[(f'  lessons check {files.name} --wrong "{answer.name}"', "")] for answer in wrong]
+
+
+class _Check(TyperCommand):
+    """`--wrong` without a name asks which there are."""
+
+    def parse_args(self, ctx, args: list[str]) -> list[str]:
+        given: list[str] = []
+        for each, following in zip(args, [*args[1:], "-"], strict=False):
+            given += [each, WHICH] if each == "--wrong" and following.startswith("-") else [each]
+        return super().parse_args(ctx, given)
 
 
 def _named(files: library.Files, name: str) -> library.Answer:
@@ -303,5 +345,5 @@ def _list(screen: Screen) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    command: Callable = app.command()
+    command: Callable = app.command(cls=_Check)
     command(check)

@@ -182,6 +182,28 @@ def test_the_explanation_the_solution_and_a_wrong_answer(check, files):
     assert Progress(files.root).read() == {}
 
 
+def test_a_kept_wrong_answer_is_not_taken_for_the_readers_file(check, files):
+    write(files, RIGHT)
+    code, text = check("halves", "--wrong", "floor division")
+    assert code == 1 and text.startswith(
+        "This is a wrong answer kept for the exercise, 'floor division'; your own file"
+    )
+    assert "Half is n // 2." in text.partition("FAIL")[0] and "FAIL  halves  (the kept answer)" in text
+    assert "your own file  lessons check halves" in text
+    assert not any(part in text for part in ("lessons_src/exercises", "  edit ", "a hint", "check again"))
+    files.answers.write_text(ANSWERS.replace('"n // 2"', '"n[0]"'), encoding="utf-8")
+    code, text = check("halves", "--wrong", "floor division")
+    assert code == 1 and "the kept answer:10" in text and "halves.py" not in text
+    assert "your own file" not in check("halves")[1]
+
+
+@pytest.mark.parametrize("options", [("--wrong",), ("--wrong", "-v"), ("--wrong", "--verbose"), ("-v", "--wrong")])
+def test_wrong_without_a_name_lists_the_wrong_answers(check, options):
+    code, text = check("halves", *options)
+    assert code == 0 and '  lessons check halves --wrong "floor division"' in text
+    assert text.startswith("1 wrong answer is kept for halves")
+
+
 def test_another_file(check, files, tmp_path):
     other = tmp_path / "mine.py"
     other.write_text(source(RIGHT), encoding="utf-8")
