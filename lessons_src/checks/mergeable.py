@@ -17,7 +17,8 @@ EXERCISE = Exercise(
         "merge: highest = max of the two maxima; total = sum1 * exp(max1 - highest) + sum2 * exp(max2 - highest). The "
         "larger one is multiplied by exp(0). If highest is -inf nothing counts: -inf - -inf would be NaN.",
         "identity is (-inf, 0.0). One score s is the pair (s, 1.0), and -inf is the identity itself. statistics merges "
-        "those; tree merges neighbours, [0] with [1], [2] with [3], until one is left.",
+        "those; tree merges neighbours, [0] with [1], [2] with [3], level by level, until one is left. A pair without "
+        "a neighbour goes on to the next level as it is.",
     ),
     explain=(
         "A sum of exp(score - m) for one m becomes the sum for another by a factor, exp(m - new m), and so no score "
@@ -110,20 +111,7 @@ def row(answer):
         compare(answer.statistics(scores), scores, len(scores), f"scores {scores}")
 
 
-@EXERCISE.check(
-    "every order and every grouping",
-    cause="On paper the merge is associative and commutative; in float32 the sum may differ in its last bits only.",
-    anchor="#every-order",
-)
-def orders(answer):
-    parts = [[1.0, 2.0, -INF], [30.0, 29.5], [-INF, -INF], [-40.0], [28.0]]
-    scores = [score for part in parts for score in part]
-    for order in itertools.permutations(range(len(parts))):
-        shuffled = pairs_of([parts[i] for i in order])
-        left = answer.chain(shuffled, answer.merge)
-        compare(left, scores, len(parts), f"parts in the order {order}, as a chain")
-        paired = answer.tree(shuffled, answer.merge)
-        compare(paired, scores, len(parts), f"parts in the order {order}, as a tree")
+LEFT_OVER = "With an odd number of pairs the last one has no neighbour: it goes on to the next level as it is."
 
 
 @EXERCISE.check(
@@ -141,9 +129,39 @@ def once(answer):
             return (*mine, *theirs), one[1] + other[1]
 
         for name, run in (("chain", answer.chain), ("tree", answer.tree)):
-            equal(list(run(named, joined)[0]), list(range(count)), given=f"which pairs the {name} of {count} takes")
+            first, given = run(named, joined)[0], f"which pairs the {name} of {count} takes"
+            taken = [] if first == -INF else list(first)
+            missing = [number for number in range(count) if number not in taken]
+            if missing and not set(taken) - set(range(count)):
+                left = (
+                    " and ".join(map(str, missing)) if len(missing) < 3 else f"{missing[0]} and {len(missing) - 1} more"
+                )
+                fail(
+                    f"The {name} of {count} pairs leaves out pair {left}.",
+                    given=given,
+                    expected=list(range(count)),
+                    got=taken,
+                    cause=LEFT_OVER if name == "tree" and count % 2 and missing[-1] == count - 1 else "",
+                )
+            equal(taken, list(range(count)), given=given)
     for name, run in (("chain", answer.chain), ("tree", answer.tree)):
         equal(list(run([], answer.merge)), [-INF, 0.0], given=f"the {name} of no pairs")
+
+
+@EXERCISE.check(
+    "every order and every grouping",
+    cause="On paper the merge is associative and commutative; in float32 the sum may differ in its last bits only.",
+    anchor="#every-order",
+)
+def orders(answer):
+    parts = [[1.0, 2.0, -INF], [30.0, 29.5], [-INF, -INF], [-40.0], [28.0]]
+    scores = [score for part in parts for score in part]
+    for order in itertools.permutations(range(len(parts))):
+        shuffled = pairs_of([parts[i] for i in order])
+        left = answer.chain(shuffled, answer.merge)
+        compare(left, scores, len(parts), f"parts in the order {order}, as a chain")
+        paired = answer.tree(shuffled, answer.merge)
+        compare(paired, scores, len(parts), f"parts in the order {order}, as a tree")
 
 
 @EXERCISE.check(

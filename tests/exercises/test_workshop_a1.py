@@ -10,6 +10,7 @@ import pytest
 
 from kernels.exercises import library
 from kernels.exercises.planted import planted
+from kernels.exercises.run import Checker
 from lessons_src.examples import laws, try_moments
 from lessons_src.examples.two_tests import two_tests
 from lessons_src.solutions import mergeable
@@ -46,6 +47,16 @@ def test_every_wrong_answer_fails_its_check_whatever_the_hurried_test_says():
     assert not any(each.hurried for each in tested)
     some = two_tests("mergeable", lambda answer: answer.merge((0.0, 1.0), (5.0, 1.0))[1] < 1.5)
     assert [each.name for each in some if each.hurried] == [wrong[0].name]
+
+
+def test_a_tree_that_drops_the_pair_left_over_hears_of_that_pair_and_not_of_rounding():
+    files = library.find("mergeable")
+    dropped = [answer for answer in library.answers(files) if answer.name == "the pair left over is dropped"]
+    with Checker() as checker:
+        verdict = checker.judge(files, library.text_of(files, *dropped))
+    failure = verdict.first_failure.failure
+    assert failure.sentence == "The tree of 3 pairs leaves out pair 2." and "no neighbour" in failure.cause
+    assert "float32" not in failure.text and (failure.expected, failure.got) == ("[0, 1, 2]", "[0, 1]")
 
 
 def test_a_hurried_test_that_refuses_the_solution_is_no_test():
