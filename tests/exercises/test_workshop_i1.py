@@ -1,6 +1,10 @@
 """What Workshop I1's checks say of the mistakes that readers make, and what its experiment sheet asks for."""
 
 import math
+import os
+import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -111,3 +115,44 @@ def test_the_first_counterexample_is_the_plainest_there_is(answer, given, expect
         assert (error.failure.given, error.failure.expected) == (given, expected)
     finally:
         seen.failure, seen.compared = None, 0
+
+
+BEFORE = """
+import os, sys
+os.environ["TRITON_INTERPRET"] = "1"
+import torch
+from kernels.figures import data_table
+from kernels.lessons.in_words import InWords
+from lessons_src.examples.softmax_layouts import laid
+from lessons_src.solutions import strided_softmax as solution
+LAYOUTS = ("every second column", "transposed")
+sys.stdout = InWords(sys.stdout)
+"""
+COLUMN, TRANSPOSED = "every second column", ["transposed", "1 12%", "2 25%", "4 50%", "8 100%"]
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("row", "table"),
+    [
+        (1, ["x, 64 × 64 in float32", COLUMN, *["1 50%", "2 50%", "4 50%", "8 50%"], *TRANSPOSED]),
+        (4, ["x, 64 × 64 in float16", COLUMN, "8 25%", "16 12%", "transposed", "8 50%", "16 100%"]),
+    ],
+)
+def test_a_row_of_the_experiment_sheet_can_be_done_as_it_is_written(row, table):
+    page = (FILES.root / "docs/workshops/i1-strided-softmax.md").read_text(encoding="utf-8")
+    (line,) = re.findall(rf"^\| {row}\. .*", page, re.MULTILINE)
+    (change,) = re.findall("`(HEIGHTS.*?)`", line)
+    drawn, counted = (
+        re.search(rf'```python [^\n]*id="{name}"[^\n]*\n(.*?)\n```', page, re.DOTALL)[1]
+        for name in ("one-row", "efficiency")
+    )
+    changed, count = re.subn("^HEIGHTS, DTYPE = .*", lambda found: f"{found[0]}\n{change}", drawn, flags=re.MULTILINE)
+    assert count == 1
+    program = BEFORE + changed.replace("print(request_figure", "(request_figure") + "\n" + counted
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(FILES.root)}
+    done = subprocess.run(command, cwd=FILES.root, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    said = re.sub(r"^(\d+) rows? a program.* (\S+)$", r"\1 \2", done.stdout, flags=re.MULTILINE).splitlines()
+    assert [each.removesuffix(", program 0") for each in said if not each.startswith("program ")] == table
