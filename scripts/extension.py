@@ -244,6 +244,11 @@ def run_apart(name: str) -> dict[str, Any]:
     return {name: found, f"{name} seconds": round(time.perf_counter() - began, 2)}
 
 
+def raised(record: dict[str, Any]) -> list[str]:
+    """The parts of a record that raised."""
+    return [name for name in (*BUILDS, *PARTS) if set(record.get(name, ())) == {"error"}]
+
+
 def main() -> int:
     """Run all parts, or one; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -255,10 +260,11 @@ def main() -> int:
         return 0
     from kernels.bench.device import gpu_missing
 
-    missing = gpu_missing()
-    if missing or asked.output is None:
-        print(missing or "Name a file: --output results/local/extension.json", file=sys.stderr)
-        return 2
+    if asked.output is None:
+        parser.error("name a file: --output results/local/extension.json")
+    if missing := gpu_missing():
+        print(f"{missing} The extension is tried on one.", file=sys.stderr)
+        return 3
     import torch
 
     major, minor = torch.cuda.get_device_capability()
@@ -272,7 +278,9 @@ def main() -> int:
             for found in pool.map(run_apart, together):
                 record |= found
                 asked.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return 0
+    if failed := raised(record):
+        print(f"These parts raised: {', '.join(failed)}. What they said stands in {asked.output}.", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -36,14 +36,19 @@ def main() -> int:
     from kernels.bench.ladder_patterns import measure_patterns
     from kernels.bench.limits import copy_limit
     from kernels.bench.provenance import provenance
+    from kernels.sources.files import write_whole
 
+    def save() -> None:  # after each part, so that a run that is stopped leaves what it has
+        write_whole(chosen.output, json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+    chosen.output.parent.mkdir(parents=True, exist_ok=True)
     document = {"schema_version": 1, "kind": "ladder", "hashes": hashes()}
     document["provenance"] = msgspec.to_builtins(provenance(CudaDevice()))
     document["times"] = measure_rungs(sizes, chosen.samples, lambda text: print(text, file=sys.stderr))
+    save()
     document["patterns"] = measure_patterns(chosen.samples, lambda text: print(text, file=sys.stderr))
     document["patterns"]["copy"] = msgspec.to_builtins(copy_limit(CudaDevice()))
-    chosen.output.parent.mkdir(parents=True, exist_ok=True)
-    chosen.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    save()
     print(f"Written: {chosen.output}", file=sys.stderr)
     return 0
 

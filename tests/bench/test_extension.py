@@ -61,6 +61,7 @@ def test_a_part_that_raises_says_so_under_its_name() -> None:
     spec.loader.exec_module(script)
     told = script.run_apart("no such part")
     assert "invalid choice" in told["no such part"]["error"] and "no such part seconds" in told
+    assert script.raised({"values": told["no such part"], "errors": {"device": "refused"}, "gpu": "x"}) == ["values"]
 
 
 def test_without_a_gpu_it_says_what_is_missing(tmp_path: Path) -> None:
@@ -71,4 +72,4 @@ def test_without_a_gpu_it_says_what_is_missing(tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
     )
-    assert done.returncode == 2 and "PyTorch sees no NVIDIA GPU here." in done.stderr and not output.exists()
+    assert done.returncode == 3 and "PyTorch sees no NVIDIA GPU here." in done.stderr and not output.exists()
