@@ -145,6 +145,7 @@ def _turned(plain: list[str], width: int) -> int:
             break
         before = plain[count].rstrip()
         full = len(before) + 1 + len(text.split()[0]) > width > 1.5 * PHONE and before[-1:] not in ".:;!?"
+        full = full and ": " not in text and text.split()[0] != before.split()[0]  # or it is the next line of a list
         if not ((full and column and not text[0].isupper()) or column >= 8):
             break
         count += 1

@@ -105,8 +105,10 @@ def test_an_empty_cell_of_markdown_takes_no_line_on_a_phone(shown):
     assert overflow(page, ".kl-wide") <= 0
 
 
-RATIOS = "\n".join(f"{name:<28}{shape:<18}{ratio:>8}" for name, shape, ratio in
-                   [("softmax", "4,096 x 1,024", "1.02"), ("softmax_backward", "131,072 x 128", "0.98")])
+RATIOS = "\n".join(
+    f"{name:<28}{shape:<18}{ratio:>8}"
+    for name, shape, ratio in [("softmax", "4,096 x 1,024", "1.02"), ("softmax_backward", "131,072 x 128", "0.98")]
+)
 WRAPPED = (
     "likely cause   A row begins at a row times the stride, and here it begins where\n"
     "               the row before it ends"
@@ -139,7 +141,8 @@ def test_code_is_scrolled_and_not_wrapped(shown):
 
 def test_what_a_group_of_rows_is_about_is_in_sight_on_a_phone(shown):
     heads = ("way", *(f"a number of {i}" for i in range(9)))
-    table = data_table(heads, [("ours", *range(9))], "Times", [("4 × 16 heads of 128, 4,096 long, causal, bfloat16", 1)])
+    groups = [("4 × 16 heads of 128, 4,096 long, causal, bfloat16", 1)]
+    table = data_table(heads, [("ours", *range(9))], "Times", groups)
     page = shown(table, 390)
     assert overflow(page, ".kl-scroll") > 0
     box = page.locator(".kl-over").bounding_box()
@@ -168,7 +171,8 @@ def test_a_verdict_is_wrapped_on_a_phone_and_its_drawing_is_not(shown):
     wrapped = page.locator(":is(.kl-says, .kl-row, .kl-turns)")
     ends = wrapped.evaluate_all("all => all.map(e => e.getBoundingClientRect().right)")
     assert len(ends) >= 4 and max(ends) <= 390
-    labels = "FAIL  strides  (lessons_src/exercises/strides.py)\n  FAIL        every weight is written once, by its own row\n  PASS        no row is left"
+    labels = "FAIL  strides  (lessons_src/exercises/strides.py)\n"
+    labels += "  FAIL        every weight is written once, by its own row\n  PASS        no row is left"
     text = shown(block(labels), 390).locator("pre > code").inner_text()
     assert re.search(r"FAIL  every", text) and re.search(r"PASS  no row", text)  # both in the same way
     wide = shown(block(CHECKED), 1280).locator("pre > code").inner_text()

@@ -175,6 +175,28 @@ def test_a_sentence_in_a_cell_wraps_and_a_figure_or_a_name_does_not():
     assert '<td class="kl-long">' in typesetting(f'<table class="kl-table">{lines}</table>')
 
 
+def test_the_next_line_of_a_list_is_not_the_rest_of_the_one_before():
+    def shown(*lines):
+        code = "<code>" + "\n".join(lines) + "\n</code>"
+        return typesetting(
+            f'<div class="kl-block kl-block--text"><div class="language-text highlight"><pre><span></span>{code}</pre>'
+            '</div>\n<div class="kl-block__bar">bar</div></div>'
+        )
+
+    wrote = [f"  program {i} wrote elements {128 * i} to {128 * i + 127}: 128 of its 128 offsets" for i in range(3)]
+    assert "kl-turns" not in shown("out, by whom", *wrote)
+    alike = [
+        "  a block of 256 threads has 8 warps, and all of them are full,",
+        "  a block of 257 has 9, and one of them is not",
+    ]
+    assert "kl-turns" not in shown("blocks", *alike)
+    ended = [
+        "  it is padding, behind x[0, 0]. In all, 80 elements lie outside there (1, 3, 5 and 77",
+        "  more places).",
+    ]
+    assert "kl-turns" in shown("where", *ended)
+
+
 def test_what_a_sentence_quotes_is_code():
     assert typesetting("<li><b>kind</b> no test, such as `if (i &lt; n)`, guards it</li>") == (
         "<li><b>kind</b> no test, such as <code>if (i &lt; n)</code>, guards it</li>"
