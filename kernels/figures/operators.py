@@ -155,7 +155,8 @@ def limit_chart(rows: Iterable[Row], dtype: str, caption: str = "") -> str:
 
 
 def overview_table(entries: Sequence[Mapping[str, object]], caption: str = "") -> str:
-    """All operators: a link, rows measured, freshness, geometric mean, rows lost, demands met.
+    """All operators: a link, geometric mean, rows lost, demands met, rows measured, freshness. What a phone shows
+    without scrolling stands first.
 
     An entry has name, rows (of `kernels.bench.compare`), stale (a count), met and demanded.
     """
@@ -174,12 +175,12 @@ def overview_table(entries: Sequence[Mapping[str, object]], caption: str = "") -
         cells.append(
             (
                 Markup(f'<a href="#op-{name}"><code>{name}</code></a>'),
-                state,
-                len(rows),
                 MISSING if mean is None else f"{mean:.2f} ×",
                 len(losses(rows)) if rows else None,
                 f"{entry['met']} of {entry['demanded']}" if entry["demanded"] else MISSING,
+                len(rows),
+                state,
             )
         )
-    headers = ("operator", "record", "rows", "peer / ours, mean", "rows lost", "demands met")
-    return data_table(headers, cells, caption or "Operators", numeric=(2, 3, 4, 5))
+    headers = ("operator", "peer / ours, mean", "rows lost", "demands met", "rows", "record")
+    return data_table(headers, cells, caption or "Operators", numeric=(1, 2, 3, 4))
