@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,19 +124,22 @@ class Checker:
             return process
         if process is not None:
             _close(self._warm.pop(needs))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kernels.exercises.warm", needs],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(needs),
-            cwd=root,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,  # Ctrl-C is for the one who asks, who then closes this
-        )
+        with _interrupted_afterwards() as interrupted:  # or a process begins of which nobody knows
+            process = subprocess.Popen(
+                [sys.executable, "-m", "kernels.exercises.warm", needs],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment(needs),
+                cwd=root,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,  # Ctrl-C is for the one who asks, who then closes this
+            )
         stuck = threading.Timer(START_S, process.kill)
         stuck.start()
         try:
+            if interrupted:
+                raise KeyboardInterrupt
             line = process.stdout.readline()
         except BaseException:  # Ctrl-C: nobody else knows of the process yet
             process.kill()
@@ -152,6 +156,20 @@ class Checker:
             raise _NotReady(answer["reason"])
         self._warm[needs] = process
         return process
+
+
+@contextlib.contextmanager
+def _interrupted_afterwards() -> Iterator[list[int]]:
+    """Ctrl-C during this is put into the list that it gives, and interrupts nothing. Other threads get none anyway."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def _close(process: subprocess.Popen) -> None:

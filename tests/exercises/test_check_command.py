@@ -340,6 +340,16 @@ def test_plain_python_needs_neither_torch_nor_numpy(files):
     assert proof.returncode == 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself an interrupt there")
+def test_an_interrupt_while_a_process_is_being_started_waits_until_it_is_known():
+    from kernels.exercises import run
+
+    before = signal.getsignal(signal.SIGINT)
+    with run._interrupted_afterwards() as interrupted:
+        os.kill(os.getpid(), signal.SIGINT)
+    assert interrupted == [signal.SIGINT] and signal.getsignal(signal.SIGINT) is before
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="asks Linux for a process's children")
 def test_ctrl_c_while_the_checks_start_ends_them_and_the_command(files, tmp_path):
     write(files, RIGHT)
