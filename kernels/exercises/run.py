@@ -124,38 +124,45 @@ class Checker:
             return process
         if process is not None:
             _close(self._warm.pop(needs))
-        with _interrupted_afterwards() as interrupted:  # or a process begins of which nobody knows
-            process = subprocess.Popen(
-                [sys.executable, "-m", "kernels.exercises.warm", needs],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment(needs),
-                cwd=root,
-                text=True,
-                encoding="utf-8",
-                start_new_session=True,  # Ctrl-C is for the one who asks, who then closes this
-            )
-        stuck = threading.Timer(START_S, process.kill)
-        stuck.start()
+        process = None
         try:
+            with _interrupted_afterwards() as interrupted:  # or a process begins of which nobody knows
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "kernels.exercises.warm", needs],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=environment(needs),
+                    cwd=root,
+                    text=True,
+                    encoding="utf-8",
+                    start_new_session=True,  # Ctrl-C is for the one who asks, who then closes this
+                )
             if interrupted:
                 raise KeyboardInterrupt
-            line = process.stdout.readline()
-        except BaseException:  # Ctrl-C: nobody else knows of the process yet
-            process.kill()
-            _close(process)
+            _wait_until_ready(process)
+            self._warm[needs] = process
+        except BaseException:  # Ctrl-C at any moment of this: nobody else knows of the process yet
+            if process is not None:
+                process.kill()
+                _close(process)
             raise
-        finally:
-            late = not stuck.is_alive()
-            stuck.cancel()
-        ended = f"its process {f'did not answer within {START_S:g} s' if late else 'ended at once'}"
-        answer = json.loads(line) if line else {"ready": False, "reason": ended}
-        if not answer["ready"]:
-            process.kill()
-            _close(process)
-            raise _NotReady(answer["reason"])
-        self._warm[needs] = process
         return process
+
+
+def _wait_until_ready(process: subprocess.Popen) -> None:
+    """Raise _NotReady with the reason where a process just started ends, or takes too long, or cannot import."""
+    stuck = threading.Timer(START_S, process.kill)
+    stuck.daemon = True  # or Ctrl-C in the moment of its start leaves the command waiting for it
+    try:
+        stuck.start()
+        line = process.stdout.readline()
+    finally:
+        late = not stuck.is_alive()
+        stuck.cancel()
+    ended = f"its process {f'did not answer within {START_S:g} s' if late else 'ended at once'}"
+    answer = json.loads(line) if line else {"ready": False, "reason": ended}
+    if not answer["ready"]:
+        raise _NotReady(answer["reason"])
 
 
 @contextlib.contextmanager
