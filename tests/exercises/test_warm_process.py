@@ -67,7 +67,7 @@ def test_ctrl_c_before_any_line_of_a_start_leaves_no_process(monkeypatch):
             return each_line
 
         def each_call(frame, *_):
-            return each_line if frame.f_code.co_name in names else None  # noqa: B023 - used in this round only
+            return each_line if frame.f_code.co_name in names else None
 
         checker = Checker()
         sys.settrace(each_call)
