@@ -65,7 +65,8 @@ def serve(
 ) -> None:
     """Preview the site; a saved page is shown again in about a second, and only changed blocks run.
 
-    Pages are there at once, with the outputs that were accepted; blocks that are to run follow, of open pages first.
+    Pages are there at once, with the outputs that were accepted. Blocks run on a page that you open or save, and
+    where you save what they stand on.
     """
     from kernels.lessons.mkdocs_plugin import serve_site
 

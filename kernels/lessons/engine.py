@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,7 @@ class Engine:
         self.new_markdown = new_markdown
         self._runner = Runner(root, jobs)
         self._unchanged = Unchanged(root)
+        self._put_off: dict[str, str] = {}
 
     def close(self) -> None:
         """End the warm workers."""
@@ -116,13 +117,14 @@ class Engine:
         only: Callable[[str, Block], bool] | None = None,
         interrupted: Callable[[], bool] | None = None,
         runs: bool = True,
+        resting: Collection[str] = (),
     ) -> Report:
         """Bring the pages to a state that can be shown, and say what is wrong with them.
 
         `progress` hears (what starts, blocks started, blocks to run). `only` restricts what `accept` runs and may
         replace: it is asked with a page's name and a block. When `interrupted` says yes, what runs is stopped, and the
         report leaves out the pages that were not done. Unless it `runs`, pages whose blocks are to run show what was
-        accepted, and say how many wait.
+        accepted, and say how many wait; so do pages of these names that are `resting`, as long as the same waits.
 
         Raises:
             ValueError: `mode` is not a mode.
@@ -134,15 +136,24 @@ class Engine:
         sources = list(sources)
         if mode == "run":
             known = {source.name: self._unchanged.get(source) for source in sources}
-            report.pages |= {name: outcome for name, outcome in known.items() if outcome is not None}
-            sources = [source for source in sources if known[source.name] is None]
+            report.pages |= {
+                name: outcome
+                for name, outcome in known.items()
+                if outcome is not None and not (outcome.waiting and runs and name not in resting)
+            }
+            sources = [source for source in sources if source.name not in report.pages]
         works, jobs = [], []
         for source in sources:
             if interrupted and interrupted():
                 report.interrupted = True
                 break
-            works.append(PageWork(self, self.scan(source), mode, look, only))
-            jobs += works[-1].jobs() if runs else works[-1].put_off()
+            work = PageWork(self, self.scan(source), mode, look, only)
+            works.append(work)
+            wanted = work.jobs()
+            if wanted and self._rests(work, runs, resting):
+                work.put_off(wanted)
+            else:
+                jobs += wanted
         if jobs:
             self.commit = machine.commit(self.root)
         total, started = sum(item["kind"] == "block" for job in jobs for item in job.items), [0]
@@ -161,17 +172,30 @@ class Engine:
                 by_page[job.page].take(job, result)
         for name, work in by_page.items():
             outcome = report.pages[name] = work.finish()
-            if mode == "run" and not outcome.waiting:
+            if mode == "run":
                 self._unchanged.put(outcome)
             if mode == "accept":
                 report.written += work.accept()
         return report
+
+    def _rests(self, work: PageWork, runs: bool, resting: Collection[str]) -> bool:
+        """Whether the blocks of a page that are to run are put off: always, or as long as it is the same ones."""
+        name = work.scan.source.name
+        if runs and name not in resting:
+            return False
+        waits = work.waits_for()
+        if runs and self._put_off.get(name) != waits:
+            return False
+        self._put_off[name] = waits
+        return True
 
     def accept_shown(self, shown: PageOutcome) -> tuple[list[str], str]:
         """Accept the outputs that a page shows, without running anything: the files written, or why it is refused."""
         name = shown.scan.source.name
         if any(fault.kind in REFUSED for fault in shown.all_faults()):
             return [], f"{name} is not accepted: one of its blocks fails"
+        if shown.waiting:
+            return [], f"{name} is not accepted: its blocks have not run here; open the page, and press a again"
         work = PageWork(self, shown.scan, "run", self._unchanged.look())
         if work.jobs():
             return [], f"{name} is not accepted: what it stands on has changed since it was shown"

@@ -111,6 +111,10 @@ class Preview:
         """Whether another build has something to do: pages were left out, or have other things in common now."""
         return self.unchecked or any(self._of(name, "common") != self.common for name in self._states)
 
+    def waiting(self) -> int:
+        """How many pages show what is known of them, and have blocks that would run here."""
+        return sum(bool(outcome.waiting) for outcome, _ in self._states.values())
+
     def show(self, name: str, html: str, page: Any, links: dict[str, dict[str, str]]) -> None:
         """A page is written. `page` is asked for its facts, `links` are its links to anchors of other pages."""
         outcome, state = self._states[name]

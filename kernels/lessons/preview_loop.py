@@ -86,7 +86,7 @@ class EditedFirst:
             with self._rebuild_cond:
                 follows = self._preview.behind() and not failed
                 if not (follows or failed or told or self._want_rebuild):
-                    log.info("All pages are up to date.")
+                    log.info("All pages are up to date%s.", _of_those_that_rest(self._preview.waiting()))
                     told = True
                 while not (self._want_rebuild or self._shutdown or self._asked_to_accept or self._preview.turns.called):
                     self._rebuild_cond.wait(timeout=_OTHERS_AFTER_S if follows else self.shutdown_delay)
@@ -139,6 +139,11 @@ class EditedFirst:
             log.error("An error ended the build; what is shown is what was built before.")
             return False
         return True
+
+
+def _of_those_that_rest(count: int) -> str:
+    pages = f"{count} pages show" if count > 1 else "1 page shows"
+    return f"; {pages} what was accepted, and blocks that have not run here run when you open the page" if count else ""
 
 
 def _now() -> int:

@@ -3,8 +3,8 @@
 A preview answers at once. So its first build looks at one page, with what is known of it: outputs that were accepted,
 or that this machine has made. Then come, each in a build of its own that makes way for what stands before it: a page
 that somebody has opened and nobody has seen, a page that was saved (where its blocks wait, its words without them), the
-blocks of a page that is open, some more pages that nobody has seen, the blocks of some more pages. When none is left,
-all pages are looked at, and blocks run.
+blocks of a page that is open, some more pages that nobody has seen. When none is left, all pages are looked at. Blocks
+run on pages that were opened or saved, and where what they stand on was saved; the others rest, as they were accepted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Turn:
     """Whether blocks are run; else pages show what is known of them."""
     waited_for: bool = False
     """Whether somebody waits for these pages: for another page of the site they do not make way."""
+    resting: frozenset[str] = frozenset()
+    """Pages that nobody has opened or saved: their blocks go on waiting, unless what they stand on has changed."""
 
 
 class Turns:
@@ -41,10 +43,12 @@ class Turns:
         """Whether somebody has opened a page that goes before what is being built."""
         self.now = Turn()
         self._opened: list[str] = []
+        self._asked: set[str] = set()
         self._texts: dict[str, str] = {}
 
     def open(self, name: str, unseen: bool, waiting: bool) -> None:
         """Somebody has opened a page, which nobody has seen, or whose blocks wait to be run."""
+        self._asked.add(name)
         if not (self.stepwise and (unseen or waiting)):
             return
         self._opened = [name, *(each for each in self._opened if each != name)][:_OPENED_KEPT]
@@ -62,6 +66,7 @@ class Turns:
         """
         saved = [each.name for each in sources if self._texts.get(each.name, each.digest) != each.digest]
         self._texts = {each.name: each.digest for each in sources}
+        self._asked.update(saved)
         self._opened = [*saved, *(name for name in self._opened if name not in saved)]
         self.called = False
         self.now = self._choose(sources, known, unseen, first) if self.stepwise else Turn()
@@ -77,6 +82,8 @@ class Turns:
         edited = frozenset(each.name for each in sources if texts.get(each.name, each.digest) != each.digest)
         new = [name for name in names if name not in known or name in unseen]
         waiting = [name for name in names if name in known and known[name].waiting]
+        resting = frozenset(waiting) - self._asked
+        waiting = [name for name in waiting if name in self._asked]
         if asked := next((name for name in self._opened if name in new), ""):
             return Turn(frozenset([asked]), runs=False, waited_for=True)
         if late := edited & set(waiting):  # all of its blocks may be to run: its words are shown before that
@@ -87,4 +94,6 @@ class Turns:
             return Turn(frozenset([asked]), waited_for=True)
         if new:
             return Turn(frozenset(new[:_UNSEEN_AT_ONCE]), runs=False)
-        return Turn(frozenset(waiting[:_WAITING_AT_ONCE]))
+        if waiting:
+            return Turn(frozenset(waiting[:_WAITING_AT_ONCE]))
+        return Turn(resting=resting)

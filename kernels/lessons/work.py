@@ -74,12 +74,23 @@ class PageWork:
                 jobs.append(Job(self.scan.source.name, self.scan.source.path, items, limits, compiled))
         return jobs
 
-    def put_off(self) -> list[Job]:
-        """Run nothing now: the page shows what is known, and says how much of it waits to be run."""
-        self.outcome.waiting = sum(len(job.items) for job in self.jobs())
+    def waits_for(self) -> str:
+        """Changes with what is to run, and with the code behind it; asked after `jobs`."""
+        parts = []
+        for block in self.scan.blocks:
+            if block.id in self.to_run:
+                stored = self.stored[block.id]
+                parts.append(f"{block.id} {self.reach.of_block(block, stored.output if stored else Output())[0]}")
+        if self.inline_runs:
+            made = self.inline_stored[2]
+            parts.append(self.reach.of_inlines(made.get("modules", []), made.get("data", [])))
+        return "\n".join(parts)
+
+    def put_off(self, jobs: list[Job]) -> None:
+        """Run nothing of this now: the page shows what is known, and says how much of it waits to be run."""
+        self.outcome.waiting = sum(len(job.items) for job in jobs)
         self.to_run.clear()
         self.inline_runs = False
-        return []
 
     def _reuse(self, block: Block) -> bool:
         """Let an accepted output or a stored run of the same code in the same environment stand in for a run."""

@@ -152,6 +152,33 @@ def test_a_save_stops_a_block_that_runs_and_leaves_its_page_out(root):
     assert time.monotonic() - began < 25
 
 
+def test_blocks_that_rest_run_when_what_they_stand_on_changes_or_their_page_is_asked_for(root):
+    (root / "kernels/__init__.py").touch()
+    (root / "kernels/a.py").write_text("x = 1\n")
+    pages = [PageSource(f"{name}.md", root / f"docs/{name}.md", name, digest=name) for name in ("a", "b")]
+    engine = Engine(root, lambda: None)
+    code = {"a": "from kernels.a import x; print(x)", "b": "print(5)"}
+    engine.scan = lambda source: PageScan(source, [Block("it", 1, "python", code[source.slug])])
+
+    def waiting(**how):
+        report = engine.bring_up_to_date(pages, **how)
+        return {name: page.waiting for name, page in report.pages.items()}
+
+    resting = {"a.md", "b.md"}
+    try:
+        assert waiting(runs=False) == {"a.md": 1, "b.md": 1}
+        before = engine._unchanged.get(pages[1])
+        assert waiting(resting=resting) == {"a.md": 1, "b.md": 1}
+        assert engine._unchanged.get(pages[1]) is before is not None  # nothing was computed again
+        shown = engine.bring_up_to_date(pages, resting=resting).pages["a.md"]
+        assert engine.accept_shown(shown)[1].endswith("open the page, and press a again")
+        (root / "kernels/a.py").write_text("x = 22\n")
+        assert waiting(resting=resting) == {"a.md": 0, "b.md": 1}
+        assert waiting(resting={"a.md"}) == {"a.md": 0, "b.md": 0}
+    finally:
+        engine.close()
+
+
 @pytest.mark.parametrize(
     ("code", "change", "said"),
     [

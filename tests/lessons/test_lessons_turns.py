@@ -34,14 +34,34 @@ def test_the_first_build_looks_at_one_page_and_runs_nothing(turns):
     assert turn.names == {"a.md"} and not turn.runs
 
 
-def test_pages_that_nobody_has_seen_come_before_blocks_and_then_all_are_looked_at(turns):
+def test_pages_that_nobody_has_seen_come_next_and_then_all_are_looked_at_and_nothing_runs_for_nobody(turns):
     sources = pages(a="1", b="1", c="1")
     turn = turns.next(sources, known(sources[:1], "a.md"), {"b.md", "c.md"}, "a.md")
     assert turn.names == {"b.md", "c.md"} and not turn.runs
     turn = turns.next(sources, known(sources, "a.md", "c.md"), set(), "a.md")
-    assert turn.names == {"a.md", "c.md"} and turn.runs and not turn.waited_for
-    turn = turns.next(sources, known(sources), set(), "a.md")
-    assert not turn.names and turn.runs
+    assert not turn.names and turn.runs and turn.resting == {"a.md", "c.md"}
+    turns.open("c.md", unseen=False, waiting=True)
+    assert turns.called
+    turn = turns.next(sources, known(sources, "a.md", "c.md"), set(), "a.md")
+    assert turn.names == {"c.md"} and turn.runs and turn.waited_for
+    turn = turns.next(sources, known(sources, "a.md"), set(), "a.md")
+    assert not turn.names and turn.resting == {"a.md"}
+
+
+def test_all_that_was_opened_or_saved_runs_however_much_it_is(turns):
+    names = [f"p{number}" for number in range(12)]
+    sources = pages(**dict.fromkeys(names, "1"))
+    turns.next(sources, {}, set(), "p0.md")
+    for name in names[1:]:
+        turns.open(f"{name}.md", unseen=False, waiting=True)
+    sources = pages(**dict.fromkeys(names, "1") | {"p0": "2"})  # saved
+    left = {source.name for source in sources}
+    for _ in range(40):
+        turn = turns.next(sources, known(sources, *left), set(), "p0.md")
+        if not turn.names:
+            break
+        left -= turn.names if turn.runs else set()
+    assert not left and not turn.resting
 
 
 def test_what_is_opened_comes_first_and_calls_only_where_something_else_is_built(turns):
@@ -121,6 +141,44 @@ def test_a_preview_shows_what_was_accepted_and_runs_behind_it_without_stopping_a
             assert time.monotonic() - began < 20
             time.sleep(0.1)
         assert project.ran() == ["one", "two"]
+    finally:
+        preview.end()
+
+
+@pytest.mark.slow
+def test_what_was_accepted_on_another_machine_runs_when_it_is_opened_or_what_it_stands_on_is_saved(project):
+    """As in a fresh clone on a laptop with another Python: nobody has asked for blocks that give what is there."""
+    project.write("kernels/toy.py", "def five():\n    return 5\n")
+    for name in ("index", "one", "two", "three"):
+        code = "print(5)" if name == "three" else "from kernels.toy import five; print(five())"
+        project.page(name, f"# {name}\n\nWords.\n\n{fence(marks(name) + chr(10) + code, 'it')}")
+    assert project.lessons("accept").status == 0
+    project.ran()
+    for index in (project.root / "lessons_src/outputs").rglob("index.json"):
+        text = re.sub(r'"python": "[^"]*"', '"python": "2.7"', index.read_text())
+        index.write_text(text.replace("on Python 3", "on Python 2"))
+    (project.root / ".lessons").rename(project.root.parent / "elsewhere")
+    preview = Preview(project)
+
+    def wait_for_line(words, count=1):
+        until = time.monotonic() + 90
+        while preview.said.read_text().count(words) < count:
+            assert time.monotonic() < until, preview.said.read_text()
+            time.sleep(0.05)
+
+    try:
+        wait_for_line("All pages are up to date; 4 pages show what was accepted")
+        assert project.ran() == []
+        preview.wait_for("<code>5", "one/")  # opened
+        wait_for_line("; 3 pages show what was accepted")
+        assert project.ran() == ["one"]
+        project.edit("kernels/toy.py", "return 5", "return 3 + 3")
+        wait_for_line("; 1 page shows what was accepted")
+        assert project.ran() == ["index", "one", "two"]
+        assert "stale" not in preview.said.read_text()
+        project.edit("docs/three.md", "Words", "Other words")
+        wait_for_line("up to date.")
+        assert project.ran() == ["three"]
     finally:
         preview.end()
 

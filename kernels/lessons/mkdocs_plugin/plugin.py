@@ -159,7 +159,12 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
             with showing() as progress:
                 stop = self.preview.interrupted if self.previewing else None
                 report = self.engine.bring_up_to_date(
-                    asked, mode, progress=progress, interrupted=stop, runs=self._turn.runs
+                    asked,
+                    mode,
+                    progress=progress,
+                    interrupted=stop,
+                    runs=self._turn.runs,
+                    resting=self._turn.resting,
                 )
         except ValueError as error:
             raise PluginError(str(error)) from None
@@ -251,7 +256,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         strict = config.strict or publishing
         strict |= (os.environ.get("LESSONS_MODE") or self.config.mode) != "run"
         # A preview does not say all again, and nothing of what waits to be run.
-        told = [*(self._brought if self.command == "serve" else self.report).faults(), *self._late]
+        brought = (self._brought if self.command == "serve" else self.report).pages.values()
+        told = [*(fault for page in brought if not page.waiting for fault in page.all_faults()), *self._late]
         fatal = 0
         for is_fatal, line in judged(told if self._turn.runs else [], docs_name(config), strict=strict):
             fatal += is_fatal
