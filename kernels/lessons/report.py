@@ -24,21 +24,24 @@ TOLERATED = {"drift", "new", "stale", "edited", "orphan"}
 
 
 def judged(faults: Iterable[Fault], docs: str = "docs", *, strict: bool) -> Iterator[tuple[bool, str]]:
-    """Each fault once, by page and line: whether it fails the build, and what is said of it."""
-    for fault in sorted(dict.fromkeys(faults), key=lambda fault: (fault.page, fault.line)):
-        yield strict or fault.kind not in TOLERATED, describe(fault, docs)
+    """Each fault once, by page and line: whether it fails the build, and what is said of it, as `described` says it."""
+    for fault, text in _told(sorted(dict.fromkeys(faults), key=lambda fault: (fault.page, fault.line)), docs):
+        yield strict or fault.kind not in TOLERATED, text
 
 
 def described(faults: Iterable[Fault], docs: str = "docs") -> Iterator[str]:
     """Every fault as `describe` says it; of the blocks and values that one failure stopped, the first, and how many."""
-    faults = list(faults)
+    for _, text in _told(list(faults), docs):
+        yield text
+
+
+def _told(faults: list[Fault], docs: str) -> Iterator[tuple[Fault, str]]:
     stopped = Counter((fault.page, fault.message) for fault in faults if fault.message.startswith(NOT_RUN))
     for fault in faults:
         count = stopped.pop((fault.page, fault.message), 1 if not fault.message.startswith(NOT_RUN) else 0)
+        more = f"\n    and {counted(count - 1, 'more block or value', 'more blocks and values')} of {fault.page}"
         if count:
-            yield describe(fault, docs)
-        if count > 1:
-            yield f"    and {counted(count - 1, 'more block or value', 'more blocks and values')} of {fault.page}"
+            yield fault, describe(fault, docs) + (more if count > 1 else "")
 
 
 def describe(fault: Fault, docs: str = "docs") -> str:

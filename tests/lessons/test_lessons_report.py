@@ -24,3 +24,18 @@ def test_a_plain_build_bears_what_accepting_would_mend_and_a_strict_one_nothing(
 
 def test_what_is_borne_has_an_advice():
     assert all(ADVICE[kind] for kind in TOLERATED)
+
+
+def test_what_one_failure_stopped_is_said_once_behind_it():
+    """Else the traceback of the failure has left the terminal above a line for each block of the page."""
+    stopped = "not run: block 'rule' before it failed"
+    faults = [Fault("a.md", 4, "failed", "ZeroDivisionError", block="rule")]
+    faults += [Fault("a.md", line, "failed", stopped, block=f"b{line}") for line in (9, 12, 20)]
+    faults += [Fault("b.md", 2, "failed", stopped, block="other")]
+    told = list(judged(faults, strict=False))
+    assert all(fatal for fatal, _ in told)
+    assert [text.splitlines() for _, text in told] == [
+        ["docs/a.md:4: failed [rule]: ZeroDivisionError"],
+        [f"docs/a.md:9: failed [b9]: {stopped}", "    and 2 more blocks and values of a.md"],
+        [f"docs/b.md:2: failed [other]: {stopped}"],
+    ]
