@@ -43,7 +43,10 @@ class EditedFirst:
         """Let a build render the edited page only, as another comes after it. `accept` is called for the key a."""
         self._preview, self._accept = preview, accept
         preview.turns.stepwise = True
-        preview.saved = lambda: self._want_rebuild and not self._can_wait(self._paths)
+        preview.saved = lambda: (
+            (self._want_rebuild and not self._can_wait(self._paths))
+            or (self._asked_to_accept and not preview.turns.now.waited_for)  # somebody waits for that page, too
+        )
 
     def note(self, path: Path) -> None:
         """Remember what was saved; that something was is told apart, and later."""
@@ -51,7 +54,7 @@ class EditedFirst:
             self._paths = (*self._paths, path)
 
     def hear(self, key: str) -> None:
-        """Remember that the key a was pressed; the loop answers, between two builds."""
+        """Remember that the key a was pressed; the loop answers between two builds, and what can wait makes way."""
         if key == "a":
             with self._rebuild_cond:
                 self._asked_to_accept = True
@@ -106,7 +109,10 @@ class EditedFirst:
                 continue
             if asked:
                 log.info("Nothing is accepted: a file was saved in between. Look, and press a again.")
-            failed, told = not self._built(), False
+            built, told = self._built(), False
+            failed = built is False
+            if built is None:
+                continue
             with self._epoch_cond:
                 if failed:
                     self._failures += 1
@@ -128,12 +134,16 @@ class EditedFirst:
             some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             log.info("%s %s after %.2f s", some, "shown" if edited else "followed", seconds)
 
-    def _built(self) -> bool:
+    def _built(self) -> bool | None:
+        """Whether a build came to its end; None where one must begin again."""
         try:
             self.builder()
         except Exception as error:
             if isinstance(error, SystemExit):  # the site generator has said it, and wants to end
                 log.error(str(error))
+            elif isinstance(error, FileNotFoundError) and self._want_rebuild:  # renamed, say: the next build sees that
+                log.info("%s was gone before it was read; now again.", error.filename)
+                return None
             else:
                 traceback.print_exc()
             log.error("An error ended the build; what is shown is what was built before.")

@@ -18,9 +18,17 @@ def showing() -> Iterator[Callable[[str, int, int], None]]:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda what, count, total: bar.update(task, completed=count, total=total, description=what)
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        task = bar.add_task("", total=None)
+
+        def show(what: str, count: int, total: int) -> None:
+            bar.start()  # before that there is nothing to count: a bar without a word says nothing
+            bar.update(task, completed=count, total=total, description=what)
+
+        try:
+            yield show
+        finally:
+            bar.stop()
         return
     began = last = time.monotonic()
 

@@ -141,7 +141,8 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         self.report = self._bring(page_sources(files))
         self.report.pages |= self._notebooks.pages
         self.report.interrupted |= self._notebooks.interrupted
-        log.info("Lessons: %s", summary(self._brought) if self._turn.runs else known(self._brought))
+        if self._brought.pages or not self.report.interrupted:
+            log.info("Lessons: %s", summary(self._brought) if self._turn.runs else known(self._brought))
         if self.command == "serve":
             for line in ran(self._brought, docs_name(config)):
                 log.info("%s", line)
