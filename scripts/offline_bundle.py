@@ -29,7 +29,11 @@ def build(folder: Path, config: Path = ROOT / "mkdocs.yml") -> None:
     Raises:
         subprocess.CalledProcessError: it cannot be built; what was printed says why.
     """
-    environment = os.environ | {"OFFLINE": "true", "LESSONS_MODE": os.environ.get("LESSONS_MODE", "frozen")}
+    environment = os.environ | {
+        "OFFLINE": "true",
+        "LESSONS_MODE": os.environ.get("LESSONS_MODE", "frozen"),
+        "NO_MKDOCS_2_WARNING": "1",  # Material's notice about its own end of life
+    }
     command = [
         sys.executable,
         "-m",

@@ -184,7 +184,7 @@
       return place.replaceChildren(element("p", { textContent: `Your file fits, but ${none}.${left}${why}` }))
     }
     const mean = Math.exp(rows.reduce((a, { record, our }) => a + Math.log(record.median_us / our.us), 0) / rows.length)
-    const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} they take ${short(mean) === "1" ? "" : `${short(mean)} times `}as long as on ${data.gpu} (geometric mean).${left}`
+    const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} ${rows.length === 1 ? "it takes" : "they take"} ${short(mean) === "1" ? "" : `${short(mean)} times `}as long as on ${data.gpu} (geometric mean).${left}`
     const rates = documents.flatMap(each => each.limits.filter(limit => limit.name === "copy" && limit.gb_per_s).map(limit => limit.gb_per_s))
     const copy = rates.reduce((a, b) => Math.max(a, b), 0) // a file may hold more than a call takes arguments
     const picture = roofline(rows, copy, data.copy, theirs, data.gpu, Math.max(300, Math.min(760, place.clientWidth)))

@@ -33,6 +33,13 @@ def unpacked(tmp_path_factory):
     return work / "kernel-lessons-1.1"
 
 
+def test_who_makes_a_bundle_reads_no_notice_of_another_project(monkeypatch, tmp_path):
+    called = []
+    monkeypatch.setattr(offline_bundle.subprocess, "run", lambda command, **how: called.append(how["env"]))
+    offline_bundle.build(tmp_path)
+    assert called[0]["NO_MKDOCS_2_WARNING"] == "1" and called[0]["OFFLINE"] == "true"
+
+
 def test_bundle_opens_from_disk_and_searches(chromium, unpacked):
     context = chromium.new_context()
     page, wrong = context.new_page(), []

@@ -84,6 +84,14 @@ def test_a_mean_of_one_is_said_in_words(page):
     assert "they take as long as on NVIDIA H200" in page.locator(".kl-yours__shown").inner_text()
 
 
+def test_a_single_case_is_one(page):
+    document = slower(3)
+    document["cases"] = document["cases"][:1]
+    give(page, ("mine.json", document))
+    said = page.locator(".kl-yours__shown").inner_text()
+    assert "1 case in common. On NVIDIA RTX 9999 it takes 3 times as long" in said
+
+
 def test_only_what_the_operator_launches_by_itself_is_compared(page):
     document = slower(2)
     other = [json.loads(json.dumps(r)) for r in document["cases"] if r["implementation"] == "triton" and r["median_us"]]
