@@ -22,8 +22,8 @@ def showing() -> Iterator[Callable[[str, int, int], None]]:
         task = bar.add_task("", total=None)
 
         def show(what: str, count: int, total: int) -> None:
-            bar.start()  # before that there is nothing to count: a bar without a word says nothing
             bar.update(task, completed=count, total=total, description=what)
+            bar.start()  # not before: a bar that counts nothing says nothing
 
         try:
             yield show
