@@ -47,6 +47,14 @@ def on_startup(*, command: str, dirty: bool) -> None:
     _command = command
 
 
+def on_nav(nav, *, config, files):
+    """Describe notebooks before they are read: in a live preview all pages would be shown again for what cards say."""
+    for file in files.documentation_pages():
+        if file.src_uri.endswith(".ipynb") and file.page is not None:
+            file.page.meta.setdefault("description", DESCRIPTION)
+    return nav
+
+
 def on_page_content(html: str, *, page, **named) -> str:
     """A notebook's cells alone, below a link to its file; every other page as it is."""
     if not page.file.src_uri.endswith(".ipynb"):

@@ -339,6 +339,18 @@ def test_the_themes_search_has_a_name():
     assert post(post(dialog)) == dialog.replace(">", ' aria-label="Search">')
 
 
+def test_a_notebook_says_of_itself_the_same_before_it_is_read_and_after():
+    """Else a preview shows every page twice: what pages say of themselves is what others show of them."""
+    hook = runpy.run_path(str(ROOT / "docs/.theme/notebooks.py"))
+    notebook, page = (SimpleNamespace(src_uri=uri, page=SimpleNamespace(meta={})) for uri in ("a.ipynb", "a.md"))
+    unplaced = SimpleNamespace(src_uri="b.ipynb", page=None)
+    files = SimpleNamespace(documentation_pages=lambda: [notebook, page, unplaced])
+    assert hook["on_nav"]("the navigation", config=None, files=files) == "the navigation"
+    before = dict(notebook.page.meta)
+    hook["on_page_content"]("<h1>A</h1>", page=SimpleNamespace(file=notebook, meta=notebook.page.meta))
+    assert notebook.page.meta == before and before["description"] and page.page.meta == {}
+
+
 def test_a_notebook_tells_what_it_is_where_a_card_leads_to_it():
     of_notebook = runpy.run_path(str(ROOT / "docs/.theme/notebooks.py"))["on_page_content"]
     page = SimpleNamespace(file=SimpleNamespace(src_uri="notebooks/a.ipynb"), meta={})
