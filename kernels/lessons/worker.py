@@ -54,12 +54,15 @@ class Telltale:
                 return
             relative = full[len(self.root) :].replace(os.sep, "/")
             code = relative.endswith((".py", ".pyc", ".cu", ".cuh")) or "__pycache__" in relative
-            # What `import` lists and reads is known from the modules; CUDA sources from the names in the code.
+            # What `import` lists and reads is known from the modules; CUDA sources from the names in the code. What an
+            # installer wrote beside them is not in every checkout.
             listing = event != "open" and (
                 relative.startswith(("kernels", "cuda"))
                 or sys._getframe(1).f_code.co_filename.startswith("<frozen importlib")
             )
-            if not (code or listing or relative.startswith(_QUIET)):
+            first = relative.partition("/")[0]
+            installed = first.startswith("__editable__") or first.endswith((".egg-info", ".dist-info"))
+            if not (code or listing or installed or relative.startswith(_QUIET)):
                 self.read.add(relative)
 
 

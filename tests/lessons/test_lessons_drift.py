@@ -413,3 +413,16 @@ def test_a_failed_block_does_not_show_what_it_once_gave(project):
     project.page("p", "# P\n\n" + fence("print('OLD ' + 'OUTPUT' + oops)", "a"))
     done = project.build("--site-dir", "other")
     assert done.status == 1 and "NameError" in done.text and "OLD OUTPUT" not in done.text
+
+
+def test_what_an_installer_wrote_into_the_folder_is_nothing_that_an_output_stands_on(project):
+    """It is in the checkout that was installed, and in no other: there the output would be stale for no reason."""
+    paths = ["toy.egg-info/entry_points.txt", "toy-1.dist-info/METADATA", "lessons_src/data.txt"]
+    for path in paths:
+        project.write(path, "5")
+    code = f"import os\nfor name in {paths}:\n    print(open(name).read())\n"
+    code += "try: os.listdir('__editable__.toy-1.finder.__path_hook__/lib')\nexcept OSError: pass"
+    project.page("index", "# I\n\n" + fence(code, "it"))
+    assert project.lessons("accept").status == 0
+    index = json.loads(project.read("lessons_src/outputs/index/index.json"))
+    assert index["blocks"]["it"]["data"] == "lessons_src/data.txt"
