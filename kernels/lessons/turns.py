@@ -44,6 +44,7 @@ class Turns:
         self.now = Turn()
         self._opened: list[str] = []
         self._asked: set[str] = set()
+        self._saved: frozenset[str] = frozenset()
         self._texts: dict[str, str] = {}
 
     def open(self, name: str, unseen: bool, waiting: bool) -> None:
@@ -68,6 +69,7 @@ class Turns:
         self._texts = {each.name: each.digest for each in sources}
         self._asked.update(saved)
         self._opened = [*saved, *(name for name in self._opened if name not in saved)]
+        self._saved = frozenset(saved)
         self.called = False
         self.now = self._choose(sources, known, unseen, first) if self.stepwise else Turn()
         return self.now
@@ -88,8 +90,8 @@ class Turns:
             return Turn(frozenset([asked]), runs=False, waited_for=True)
         if late := edited & set(waiting):  # all of its blocks may be to run: its words are shown before that
             return Turn(late, runs=False, waited_for=True)
-        if edited:
-            return Turn(edited, waited_for=True)
+        if edited:  # what was saved before that, and stopped for it, has a block that may run for long
+            return Turn(edited & self._saved or edited, waited_for=True)
         if asked := next((name for name in self._opened if name in waiting), ""):
             return Turn(frozenset([asked]), waited_for=True)
         if new:

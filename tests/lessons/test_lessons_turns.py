@@ -102,6 +102,15 @@ def test_a_saved_page_whose_blocks_wait_is_shown_before_they_run(turns):
     assert turn.names == {"b.md"} and turn.runs
 
 
+def test_a_page_that_was_saved_last_does_not_wait_for_the_blocks_of_one_saved_before(turns):
+    first, second, third = pages(a="1", b="1"), pages(a="1", b="2"), pages(a="2", b="2")
+    turns.next(first, known(first), set(), "a.md")
+    assert turns.next(second, known(first), set(), "a.md").names == {"b.md"}  # and was stopped by the next save
+    turn = turns.next(third, known(first), set(), "a.md")
+    assert turn.names == {"a.md"} and turn.runs and turn.waited_for
+    assert turns.next(third, known(third[:1]) | known(first[1:]), set(), "a.md").names == {"b.md"}
+
+
 def test_without_a_build_behind_it_a_build_looks_at_all_pages():
     assert not Turns().next(pages(a="1"), {}, set(), "a.md").names
 
