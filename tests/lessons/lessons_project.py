@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 import traceback
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import kernels
 from kernels.lessons import command
 
 SCRIPTS = Path(sys.executable).parent
+LIMIT_S = 400.0  # against hanging: nothing here fails because a machine is slow
 OUTSIDE = ("LESSONS_MODE", "LESSONS_WITHOUT", "LESSONS_JOBS", "MIKE_DOCS_VERSION", "KERNEL_LESSONS_ROOT", "PYTHONPATH")
 
 CONFIG = """\
@@ -90,7 +91,17 @@ class Project:
         """Replace a text that must be there."""
         text = self.read(path)
         assert old in text, f"{path} does not hold {old!r}"
-        self.write(path, text.replace(old, new))
+        self.save(path, text.replace(old, new))
+
+    def save(self, path: str, text: str) -> None:
+        """Save a file of the project as many editors do: another takes its place, and that is one event.
+
+        A file that is written in its place is heard of twice, and on a slow machine so far apart that a block which
+        the first has started is stopped and started again by the second.
+        """
+        other = self.root.parent / f"{self.root.name}-saved"
+        other.write_bytes(text.encode())
+        other.replace(self.root / path)
 
     def environment(self, **named: str) -> dict[str, str]:
         """The environment of a command: nothing of the tests' own settings, then `named`."""
@@ -133,7 +144,7 @@ class Project:
     def run(self, *command: str, **named: str) -> Done:
         """Run a command to its end."""
         process = self.start(*command, **named)
-        text, _ = process.communicate(timeout=120)
+        text, _ = process.communicate(timeout=LIMIT_S)
         return Done(process.returncode, text.decode())
 
     def lessons(self, *arguments: str, **named: str) -> Done:
@@ -166,40 +177,64 @@ class Preview:
 
     def __init__(self, project: Project, *arguments: str, stdin=None) -> None:
         self.project = project
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.address = f"http://127.0.0.1:{port}/"
+        self.ends = 0
         self.said = project.root.parent / "said.log"
         with self.said.open("wb") as said:
-            command = ("lessons", "serve", "--address", f"127.0.0.1:{port}", *arguments)
+            command = ("lessons", "serve", "--address", "127.0.0.1:0", *arguments)
             self.process = project.start(*command, stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=said)
 
     def end(self) -> None:
         """End it as a terminal that is closed does, so that it takes away what it made."""
         self.process.terminate()
         try:
-            self.process.wait(20)
+            self.process.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
             raise
 
+    @property
+    def address(self) -> str:
+        """Where it answers; "" until it has said so."""
+        said = re.search(r"Serving on (http://\S+)$", self.said.read_text(), re.MULTILINE)
+        return said[1] if said else ""
+
     def read(self, page: str = "") -> str:
+        """What a page shows; "" where it does not answer."""
+        if not (address := self.address):
+            return ""
         try:
-            with urllib.request.urlopen(self.address + page, timeout=5) as answer:
+            with urllib.request.urlopen(address + page, timeout=LIMIT_S) as answer:
                 return answer.read().decode()
         except OSError:
             return ""
 
-    def wait_for(self, words: str, page: str = "", limit_s: float = 20.0) -> float:
-        """Seconds until the page holds the words."""
-        began = time.perf_counter()
-        while time.perf_counter() - began < limit_s:
-            if words in self.read(page):
-                return time.perf_counter() - began
-            time.sleep(0.02)
-        raise AssertionError(f"after {limit_s} s {page!r} does not hold {words!r}: {self.read(page)}")
+    def wait_for(self, words: str, page: str = "") -> None:
+        """Wait until the page holds the words."""
+        until(lambda: words in self.read(page), lambda: f"{page!r} does not hold {words!r}: {self.read(page)}")
+
+    def wait_until_gone(self, words: str, page: str = "") -> None:
+        """Wait until the page answers and does not hold the words any more."""
+        until(lambda: words not in (self.read(page) or words), lambda: f"{page!r} still holds {words!r}")
+
+    def wait_for_all_to_follow(self) -> None:
+        """Wait until the preview says, once more than at the last call, that all that had to follow is written.
+
+        Or that a build has failed: then nothing follows.
+        """
+        until(lambda: self._ends() > self.ends, lambda: f"the preview still says\n{self.said.read_text()}")
+        self.ends = self._ends()
+
+    def _ends(self) -> int:
+        return len(re.findall("All pages are up to date|An error ended", self.said.read_text()))
+
+
+def until(what: Callable[[], object], otherwise: Callable[[], str] = lambda: "it did not happen") -> None:
+    """Wait for something; `otherwise` says what is the case instead when the limit is over."""
+    over = time.monotonic() + LIMIT_S
+    while not what():
+        assert time.monotonic() < over, f"after {LIMIT_S} s: {otherwise()}"
+        time.sleep(0.02)
 
 
 def fence(code: str, options: str, language: str = "python") -> str:

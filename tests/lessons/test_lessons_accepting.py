@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from lessons_project import Project, fence
+from lessons_project import LIMIT_S, Project, fence
 
 from kernels.lessons import store
 from kernels.lessons.engine import Engine
@@ -55,7 +55,7 @@ for number in range(12):
 """
     command = [sys.executable, "-c", code, tmp_path]
     running = [subprocess.Popen([*command, str(each), Path(__file__).parent]) for each in range(3)]
-    assert [process.wait(100) for process in running] == [0, 0, 0]
+    assert [process.wait(LIMIT_S) for process in running] == [0, 0, 0]
     page = AcceptedPage(tmp_path, "page")
     names = [f"b{each}-{number}" for each in range(3) for number in range(12)]
     assert page.ids() == sorted(names)
@@ -108,7 +108,7 @@ def test_a_preview_does_not_read_between_an_output_and_what_is_said_of_it(tmp_pa
     monkeypatch.setattr(store, "write_whole", slowly)
     writer = threading.Thread(target=page.write, args=(entry("a", "1"), None, {}, set()))
     writer.start()
-    assert half.wait(20)
+    assert half.wait(LIMIT_S)
     try:
         faults = engine.bring_up_to_date([source]).faults()
     finally:

@@ -4,9 +4,9 @@ import os
 import signal
 import sys
 import threading
-import time
 
 import pytest
+from lessons_project import LIMIT_S, until
 
 from kernels.lessons import preview_loop
 from kernels.lessons.preview_loop import EditedFirst
@@ -85,10 +85,8 @@ def test_a_key_pressed_while_a_file_is_saved_is_answered(monkeypatch, saved, did
     server._want_rebuild, server._asked_to_accept = saved, True
     thread = threading.Thread(target=server._build_again_and_again)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not server.did and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: server.did)
     server._shutdown = True
-    thread.join(20)
+    thread.join(LIMIT_S)
     assert server.did == did
     assert [words for words in ("press a again",) if any(words in text for text in told)] == said

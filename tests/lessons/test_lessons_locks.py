@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from lessons_project import LIMIT_S
 
 from kernels.lessons import locks
 from kernels.lessons.locks import ended_by_signals, is_alive, locked
@@ -20,7 +21,7 @@ from pathlib import Path
 from kernels.lessons.locks import locked
 with locked(Path(sys.argv[1]), shared=sys.argv[2] == "shared"):
     print("has it", flush=True)
-    time.sleep(60)
+    time.sleep(1000)
 """
 needs_locks = pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
 
@@ -60,10 +61,10 @@ def enters(folder: Path, *, shared: bool, within_s: float) -> bool:
 )
 def test_a_folder_is_had_by_one_or_by_readers_and_death_lets_go(tmp_path, holder, first, second_shares, at_once):
     process = holder(first)
-    assert enters(tmp_path, shared=second_shares, within_s=20 if at_once else 0.3) is at_once
+    assert enters(tmp_path, shared=second_shares, within_s=LIMIT_S if at_once else 0.3) is at_once
     process.kill()
     process.wait()
-    assert enters(tmp_path, shared=second_shares, within_s=20)
+    assert enters(tmp_path, shared=second_shares, within_s=LIMIT_S)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,13 +103,14 @@ if sys.argv[1] == "ignores":
 try:
     with ended_by_signals():
         print("begun", flush=True)
-        time.sleep(1 if sys.argv[1] == "ignores" else 60)
+        time.sleep(1 if sys.argv[1] == "ignores" else 1000)
 finally:
     print("taken back", flush=True)
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.usefixtures("signals_are_heard")
 @pytest.mark.parametrize(
     ("how", "name", "status"), [("ends", "SIGTERM", 143), ("ends", "SIGHUP", 129), ("ignores", "SIGHUP", 0)]
 )
@@ -117,7 +119,7 @@ def test_being_asked_to_end_takes_back_what_was_begun(how, name, status):
     try:
         assert process.stdout.readline() == "begun\n"
         process.send_signal(getattr(signal, name))
-        assert process.communicate(timeout=20)[0] == "taken back\n" and process.returncode == status
+        assert process.communicate(timeout=LIMIT_S)[0] == "taken back\n" and process.returncode == status
     finally:
         process.kill()
 

@@ -71,7 +71,7 @@ def test_a_name_is_added_to_a_list_as_the_formatter_lays_it_out(count):
     added = registered.with_name(text, "last")
     assert registered.names(added) == (*registered.names(text), "last") and len(registered.names(text)) == count
     command = [sys.executable, "-m", "ruff", "format", "--line-length", "120", "-"]
-    assert subprocess.run(command, input=added, capture_output=True, text=True, timeout=60).stdout == added
+    assert subprocess.run(command, input=added, capture_output=True, text=True, timeout=500).stdout == added
 
 
 def test_a_file_without_a_list_registers_nothing():

@@ -16,7 +16,7 @@ def runs(tmp_path: Path, code: str, raises: str) -> tuple[str, str]:
     before, block = Block("before", 1, "python", code, raises=raises), Block("it", 9, "python", "print(repr(text))")
     program = program_of(PageScan(PageSource("page.md", tmp_path / "page.md", ""), [before, block]), block)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, encoding="utf-8", check=False, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, encoding="utf-8", check=False, timeout=500
     )
     assert done.returncode == 0, done.stderr
     return program, done.stdout
@@ -60,7 +60,7 @@ def test_an_earlier_block_that_is_no_python_does_not_break_the_program(tmp_path)
         Block("it", 9, "python", "print(3)"),
     ]
     program = program_of(PageScan(PageSource("page.md", tmp_path / "page.md", ""), scan), scan[1])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0 and done.stdout == "3\n"
 
 
@@ -75,7 +75,7 @@ def test_a_program_prints_its_own_block_and_of_a_figure_the_words(tmp_path):
     said = []
     for block in blocks:
         command = [sys.executable, "-c", program_of(scan, block)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)
     assert said == ["early b\n", "late b\n", "<b>as it is</b>\n"]
@@ -99,7 +99,7 @@ def test_what_is_copied_for_a_terminal_leaves_it_open_and_its_options_alone(tmp_
     typed = "".join(copied(tmp_path, block) for block in SHELL)
     typed += 'false\necho "$- $(set -o | grep pipefail)" STILL-HERE\n'
     done = subprocess.run(
-        ["bash", "--norc", "--noprofile"], input=typed, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        ["bash", "--norc", "--noprofile"], input=typed, cwd=tmp_path, capture_output=True, text=True, timeout=500
     )
     last = done.stdout.strip().splitlines()[-1]
     assert last.endswith("STILL-HERE") and last.split()[2] == "off", done

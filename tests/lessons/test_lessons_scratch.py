@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from lessons_project import Project
+from lessons_project import LIMIT_S, Project, until
 
 from kernels.lessons import scratch_check
 
@@ -392,6 +392,7 @@ def test_a_folder_that_cannot_be_made_is_refused(repository, tmp_path):
     assert leftovers(repository) == []
 
 
+@pytest.mark.usefixtures("signals_are_heard")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("when", ["worktree add", "checkout --quiet -b"])
 def test_one_that_is_killed_leaves_nothing_under_its_name(repository, tmp_path, number, when):
@@ -402,12 +403,10 @@ def test_one_that_is_killed_leaves_nothing_under_its_name(repository, tmp_path, 
     process = subprocess.Popen(
         command, cwd=repository.root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    waited = time.monotonic() + 60
-    while not begun.exists():
-        assert time.monotonic() < waited and process.poll() is None
-        time.sleep(0.02)
+    until(lambda: begun.exists() or process.poll() is not None)
+    assert process.poll() is None
     process.send_signal(number)
-    assert process.wait(30) != 0
+    assert process.wait(LIMIT_S) != 0
     assert not scratch_of(repository).exists()
     if number != signal.SIGKILL:  # that one nothing can hear; the next attempt clears up
         assert leftovers(repository) == []

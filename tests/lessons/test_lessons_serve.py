@@ -9,11 +9,10 @@ import json
 import os
 import re
 import socket
-import statistics
 import time
 
 import pytest
-from lessons_project import CONFIG, Preview, Project, fence, marks
+from lessons_project import CONFIG, Preview, Project, fence, marks, until
 
 from kernels.lessons.command import why_it_ended
 from kernels.lessons.mkdocs_plugin.server import PreviewServer
@@ -34,6 +33,7 @@ def preview(project: Project):
     started = Preview(project)
     try:
         started.wait_for("Old words")
+        started.wait_for_all_to_follow()
         yield started
     finally:
         started.end()
@@ -76,7 +76,6 @@ class Book(Preview):
         self.log.touch()
         project.environment = functools.partial(project.environment, RENDERED_LOG=str(self.log))
         assert project.lessons("accept").status == 0
-        self.ends = 0
         super().__init__(project)
 
     def rendered(self) -> list[str]:
@@ -84,17 +83,6 @@ class Book(Preview):
         names = self.log.read_text().split()
         self.log.write_text("")
         return names
-
-    def wait_for_all_to_follow(self, limit_s: float = 60.0) -> None:
-        """Wait until the preview says, once more than at the last call, that all that had to follow is written.
-
-        Or that a build has failed: then nothing follows.
-        """
-        until = time.monotonic() + limit_s
-        while (ends := len(re.findall("All pages are up to date|An error ended", self.said.read_text()))) <= self.ends:
-            assert time.monotonic() < until, f"after {limit_s} s the preview still says\n{self.said.read_text()}"
-            time.sleep(0.02)
-        self.ends = ends
 
 
 @pytest.fixture
@@ -109,35 +97,34 @@ def book(tmp_path):
         started.end()
 
 
-def test_a_saved_paragraph_is_shown_at_once_and_no_block_runs(preview, record_property):
+def test_a_saved_paragraph_is_shown_and_no_block_runs(preview):
+    """How soon it is shown is measured by scripts/engine_benchmark.py, on a machine that does nothing else."""
     preview.project.ran()
-    times = []
     words = "Old words"
     for number in range(5):
-        time.sleep(0.3)
         preview.project.edit("docs/index.md", words, f"New words {number}")
         words = f"New words {number}"
-        times.append(preview.wait_for(words))
-    record_property("median_s", statistics.median(times))
-    assert statistics.median(times) < 3  # one second on a machine that does nothing else: scripts/engine_benchmark.py
+        preview.wait_for(words)
+        preview.wait_for_all_to_follow()
     assert preview.project.ran() == []
     assert "More words" in preview.read("other/")
 
 
 def test_a_save_while_the_page_is_being_built_is_shown_too(preview):
     """The page written last is then newer than its source, though it does not show it."""
-    preview.project.edit("docs/index.md", "Old words", "Newer words")
-    preview.project.edit("docs/other.md", "print(5)", "import time; time.sleep(2.5); print(5)")
-    time.sleep(1.5)  # now the build has read the page and waits for the block
-    preview.project.edit("docs/index.md", "Newer words", "Words saved meanwhile")
-    preview.wait_for("Words saved meanwhile", limit_s=10)
+    project = preview.project
+    project.edit("docs/index.md", "Old words", "Newer words")
+    project.edit("docs/other.md", "print(5)", "import time; time.sleep(1000); print(5)")
+    until(lambda: "b" in project.ran())  # now the build has read the page and waits for the block
+    project.edit("docs/index.md", "Newer words", "Words saved meanwhile")
+    preview.wait_for("Words saved meanwhile")
 
 
 def test_an_edit_of_an_operator_runs_only_what_imports_it(preview):
     preview.project.edit("kernels/toy.py", "FACTOR = 7", "FACTOR = 8")
     preview.wait_for("the output differs")  # shown with its drift, and the preview goes on
     assert "48" in preview.read()
-    time.sleep(0.5)
+    preview.wait_for_all_to_follow()
     assert preview.project.ran() == ["a"]
 
 
@@ -158,46 +145,49 @@ def test_a_difference_is_one_folded_line_which_shows_no_markup(preview):
 EXERCISE = "lessons_src/exercises/sums.py"
 
 
-def until(what, limit_s: float = 30.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+@pytest.fixture
+def with_exercise(project):
+    """An exercise that is there when the preview starts."""
+    project.write(EXERCISE, "ONE = 1\n")
 
 
+@pytest.mark.usefixtures("with_exercise")
 def test_a_saved_exercise_stops_no_run_and_pages_are_answered_meanwhile(preview):
-    """The block runs once for the edit, though the exercise is saved twice while it does."""
-    project = preview.project
-    project.write("lessons_src/exercises/sums.py", "ONE = 1\n")
-    preview.wait_for("Old words")
-    time.sleep(1.0)
-    project.ran()
-    code = f"{marks('c')}\nimport time; time.sleep(4); print(6)\n{marks('d')}"
-    project.edit("docs/other.md", f"{marks('b')}\nprint(5)", code)
+    """The block runs once for the edit, though the exercise is saved twice while it does.
+
+    It waits for the test, so a page that waited for the block would never be answered.
+    """
+    project, go = preview.project, preview.said.with_name("go")
+    waits = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.02)\n"
+    project.edit("docs/other.md", f"{marks('b')}\nprint(5)", f"{marks('c')}\n{waits}print(6)\n{marks('d')}")
     until(lambda: project.log.exists())
     for number in (2, 3):
         project.write(EXERCISE, f"ONE = {number}\n")
-        began = time.monotonic()
         assert "More words" in preview.read("other/") and "Old words" in preview.read()
-        assert time.monotonic() - began < 2
-        time.sleep(0.5)
+        time.sleep(0.5)  # in which a run that a save stops is stopped; a machine that is slower tests less
+    go.touch()
     preview.wait_for("<code>6", "other/")
-    time.sleep(2)
+    preview.wait_for_all_to_follow()
     assert project.ran() == ["c", "d"]
 
 
+@pytest.mark.usefixtures("with_exercise")
 def test_what_ran_while_its_exercise_was_saved_runs_again(preview):
-    """The shell block stands on the exercise that it checks: its first run may have seen either text."""
+    """The shell block stands on the exercise that it checks, and the first run has seen the old text.
+
+    Each run waits until the test has done what comes before its end.
+    """
     project = preview.project
-    project.write(EXERCISE, "ONE = 1\n")
-    code = f'echo -n "s " >> "$RAN_LOG"; cat {EXERCISE}; sleep 3 # lessons check sums'
-    project.page("other", f"# O\n\nMore words.\n\n{fence(code, 's', 'bash')}")
-    until(lambda: "s" in (project.log.read_text().split() if project.log.exists() else []))
-    time.sleep(0.5)
+    waits = f'read=$(cat {EXERCISE}); echo "$read"; echo -n "s " >> "$RAN_LOG"; '
+    waits += 'until [ -e "$RAN_LOG after $read" ]; do sleep 0.05; done # lessons check sums'
+    project.save("docs/other.md", f"# O\n\nMore words.\n\n{fence(waits, 's', 'bash')}")
+    until(lambda: project.log.exists())
     project.write(EXERCISE, "ONE = 2\n")
+    project.log.with_name(f"{project.log.name} after ONE = 1").touch()
     preview.wait_for("ONE = 1", "other/")
+    project.log.with_name(f"{project.log.name} after ONE = 2").touch()
     preview.wait_for("ONE = 2", "other/")
-    time.sleep(1)
+    preview.wait_for_all_to_follow()
     assert project.ran().count("s") == 2
 
 
@@ -209,10 +199,7 @@ def test_a_failing_block_is_shown_on_its_page_and_the_others_go_on(preview):
     preview.project.edit("docs/other.md", "More words", "Still here")
     preview.wait_for("Still here", "other/")
     preview.project.edit("docs/index.md", "print(1 / 0)", "print(f())")
-    deadline = time.monotonic() + 10
-    while "ZeroDivisionError" in preview.read() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert "ZeroDivisionError" not in preview.read()
+    preview.wait_until_gone("ZeroDivisionError")
     preview.project.edit("docs/index.md", "# I", '# I\n\n```python exec="1" id="a"\n1\n```\n')  # the id twice
     preview.wait_for("is used on line 3 already")
 
@@ -313,6 +300,7 @@ def keyboard(project):
     started = Preview(project, stdin=slave)
     try:
         started.wait_for("<code>1")
+        started.wait_for_all_to_follow()
         yield started, lambda key: os.write(master, key.encode())
     finally:
         started.end()
@@ -324,6 +312,7 @@ def test_it_says_what_ran_and_for_how_long(keyboard):
     preview, _ = keyboard
     preview.project.edit("docs/index.md", "print(1)", "import time; time.sleep(0.3); print(3)")
     preview.wait_for("the output differs")
+    preview.wait_for_all_to_follow()
     said = preview.said.read_text()
     match = re.search(r"docs/index\.md: 1 block ran in (\S+) s: one (\S+) s", said)
     assert match and float(match[1]) == float(match[2]) >= 0.3
@@ -337,15 +326,21 @@ def test_a_key_accepts_what_is_shown_and_nothing_of_a_page_that_fails(keyboard):
     preview.project.edit("docs/other.md", "print(2)", "print(1 / 0)")  # it fails, and nothing else is to be said of it
     preview.wait_for("the output differs")
     preview.wait_for("ZeroDivisionError", "other/")
+    preview.wait_for_all_to_follow()
     press("x")
     press("a")
-    deadline = time.monotonic() + 20
-    while preview.project.accepted() == before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    while "the output differs" in preview.read() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    pressed = 1
+
+    def is_accepted() -> bool:
+        nonlocal pressed
+        if preview.said.read_text().count("press a again") == pressed:  # the system told of a save as late as that
+            press("a")
+            pressed += 1
+        return preview.project.accepted().get("index/one.txt") == b"3\n"
+
+    until(is_accepted, preview.said.read_text)
+    preview.wait_until_gone("the output differs")
     after = preview.project.accepted()
-    assert after["index/one.txt"] == b"3\n" and "the output differs" not in preview.read()
     assert {name for name in after if after[name] != before.get(name)} == {"index/one.txt", "index/index.json"}
     assert "other.md is not accepted: one of its blocks fails" in preview.said.read_text()
 

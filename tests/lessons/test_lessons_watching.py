@@ -35,7 +35,7 @@ class Heard(FileSystemEventHandler):
             Path(path).relative_to(self.root).as_posix() for path in (event.src_path, event.dest_path) if path
         ]
 
-    def hears(self, name: str, limit_s: float = 10.0) -> set[str]:
+    def hears(self, name: str, limit_s: float = 400.0) -> set[str]:
         """Wait until a save of that name is handed on, and then for quiet; returns all names since the last call."""
         began = time.perf_counter()
         while name not in self.names:
@@ -107,7 +107,7 @@ def test_a_watched_file_may_be_replaced(heard):
     heard.hears("mkdocs.yml")
     (heard.root / "beside.yml").write_text("another file of its folder")
     (heard.root / "mkdocs.yml").write_text("last")
-    assert heard.hears("mkdocs.yml") == {"mkdocs.yml"}
+    assert "beside.yml" not in heard.hears("mkdocs.yml")
 
 
 def test_what_a_build_and_an_editor_do_beside_is_not_heard(heard):
@@ -133,10 +133,10 @@ def test_what_is_not_watched_any_more_is_not_heard(heard):
     heard.watcher.unschedule(heard.folder)
     (heard.root / "docs/index.md").write_text("unheard")
     (heard.root / "mkdocs.yml").write_text("heard")
-    heard.hears("mkdocs.yml")
+    assert "docs/index.md" not in heard.hears("mkdocs.yml")
     (heard.root / "docs/index.md").write_text("unheard")
     time.sleep(QUIET_S)
-    assert heard.names == []
+    assert "docs/index.md" not in heard.names  # the other one may be heard of once more, and late
 
 
 LIMITED = """
@@ -153,9 +153,10 @@ handler.on_any_event = lambda event: names.append(Path(event.src_path).name)
 watcher = Watcher()
 watcher.schedule(handler, str(root))
 watcher.start()
-time.sleep(1)
+until = time.monotonic() + 400
 (root / "7/page.md").write_text("after")
-time.sleep(2)
+while not names and time.monotonic() < until:
+    time.sleep(0.1)
 print(sorted(set(names)))
 """
 
@@ -168,7 +169,7 @@ def test_where_the_system_has_no_room_all_folders_are_looked_at(tmp_path):
     limit = "echo 4 > /proc/sys/user/max_inotify_watches"
     within = ["unshare", "--user", "--map-root-user", "sh", "-ec", f'{limit}; exec "$@"', "sh"]
     try:
-        allowed = subprocess.run([*within, "true"], capture_output=True, timeout=60)
+        allowed = subprocess.run([*within, "true"], capture_output=True, timeout=500)
     except FileNotFoundError:
         pytest.skip("there is no unshare here to set a limit with")
     if allowed.returncode:
@@ -179,7 +180,7 @@ def test_where_the_system_has_no_room_all_folders_are_looked_at(tmp_path):
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     said, _, names = done.stdout.strip().rpartition("\n")
     assert done.returncode == 0, done.stderr

@@ -32,6 +32,13 @@ class PreviewServer(EditedFirst, LiveReloadServer):
         self.build_delay = 0.05
         self.observer = Watcher(self.note)  # in the place of one that looks at every file, and has not begun
 
+    def server_bind(self) -> None:
+        """Take the port. Port 0 is any that is free: which one, is known from here on, and said."""
+        asked = self.server_address[1]
+        super().server_bind()
+        if asked == 0:
+            self.url = self.url.replace(":0/", f":{self.server_port}/", 1)
+
     def serve_request(self, environ, start_response):
         """Answer a request, unless it is for another machine's name."""
         asked = environ.get("HTTP_HOST", "")
