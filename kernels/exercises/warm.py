@@ -30,6 +30,7 @@ from kernels.exercises.model import PASS
 HEAVY = {"cpu": (), "triton": ("numpy", "torch", "triton", "triton.language"), "gpu": ("torch", "triton")}
 MEMORY_LIMIT = 1 << 30  # bytes that a check may use beside what the warm process has
 FILE_LIMIT = 64 << 20  # bytes of a file that a check may write
+DIE_S = 10.0  # in which a process that was killed is gone, on a crowded machine too
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -211,7 +212,8 @@ def _kill_all(child: int) -> None:
     """Kill what the check left running: its group, and whatever has become a child of this process."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    for _ in range(50):
+    until = time.monotonic() + DIE_S
+    while time.monotonic() < until:
         left = _children()
         for each in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):

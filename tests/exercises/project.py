@@ -31,13 +31,13 @@ EXERCISE = Exercise(
 )
 
 
-@EXERCISE.check("even numbers", seconds=1.0)
+@EXERCISE.check("even numbers", seconds=60.0)
 def even(answer):
     for n in (0, 2, 4):
         equal(answer.half(n), n // 2, given=f"n = {n}")
 
 
-@EXERCISE.check("odd numbers", cause="// rounds down – to the floor.", anchor="#odd", seconds=1.0)
+@EXERCISE.check("odd numbers", cause="// rounds down – to the floor.", anchor="#odd", seconds=60.0)
 def odd(answer):
     n = 3
     equal(answer.half(n), 2, given="n = 3")
@@ -47,6 +47,7 @@ def odd(answer):
 def timed(answer, device):
     return lambda: answer.halves(range(100))
 """
+HURRIED = CHECKS.replace("seconds=60.0", "seconds=1.0")  # for answers that do not end; others may take their time
 
 
 def source(body: str, head: str = HEAD, tail: str = TAIL) -> str:

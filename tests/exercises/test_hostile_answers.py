@@ -1,11 +1,10 @@
 """Answers that misbehave: the checker outlives each, says what it was, and lets none of them pass."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
-from project import CHECKS, HEAD, RIGHT, TAIL, make, source
+from project import CHECKS, HEAD, HURRIED, RIGHT, TAIL, make, source
 
 from kernels.exercises.model import FAIL, LOAD_ERROR, PASS, TODO
 from kernels.exercises.run import Checker
@@ -16,6 +15,13 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks
 def first(verdict):
     assert verdict.kind == FAIL, verdict
     return verdict.first_failure
+
+
+@pytest.fixture
+def hurried(checker, tmp_path):
+    """`judged` with a second for each check."""
+    files = make(tmp_path, checks=HURRIED)
+    return lambda body: checker.judge(files, source(body))
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +39,9 @@ def spawning(files):
     [
         (RIGHT, PASS, ""),
         ("    return n // 2\n", FAIL, "the result is 1, and should be 2"),
-        ("    while n == 3:\n        pass\n" + RIGHT, FAIL, "limit of 1 s"),
         ("    import os\n    os._exit(0)\n", FAIL, "before the check was through"),
         ("    raise SystemExit(0)\n", FAIL, "sys.exit(0)"),
         ("    import ctypes\n    ctypes.string_at(0)\n", FAIL, "before the check was through"),
-        ("    while True:\n        print('x' * 10_000)\n", FAIL, "limit of 1 s"),
         ("    return int(input())\n", FAIL, "EOFError"),
         ("    return (\n", LOAD_ERROR, "halves.py:10"),
         ("    if n < 0:\n        return 0\n    raise NotImplementedError('the rest')\n", TODO, "the rest"),
@@ -51,22 +55,30 @@ def test_without_fork_the_verdicts_are_the_same(spawning, files, body, kind, sai
     assert all(len(result.output) < 20_000 for result in verdict.results)
 
 
+@pytest.mark.parametrize(
+    "body", ["    while n == 3:\n        pass\n" + RIGHT, "    while True:\n        print('x' * 10_000)\n"]
+)
+def test_without_fork_what_does_not_end_is_stopped_at_its_limit(spawning, tmp_path, body):
+    verdict = spawning.judge(make(tmp_path, checks=HURRIED), source(body))
+    assert "limit of 1 s" in first(verdict).failure.sentence
+    assert all(len(result.output) < 20_000 for result in verdict.results)
+
+
 def test_a_right_answer_passes(judged):
     verdict = judged(RIGHT)
     assert (verdict.kind, verdict.exit_code) == (PASS, 0)
     assert [result.compared for result in verdict.results] == [3, 4]
 
 
-def test_an_endless_loop_is_stopped_at_the_limit_of_its_check(judged):
-    began = time.monotonic()
-    failed = first(judged("    while n == 3:\n        pass\n" + RIGHT))
+def test_an_endless_loop_is_stopped_at_the_limit_of_its_check(hurried):
+    failed = first(hurried("    while n == 3:\n        pass\n" + RIGHT))
     assert failed.title == "odd numbers"
     assert "in this check" in failed.failure.sentence and "limit of 1 s" in failed.failure.sentence
-    assert time.monotonic() - began < 20
 
 
-def test_an_endless_loop_at_the_top_is_told_apart(judged):
-    failed = first(judged(source(RIGHT) + "\nwhile True:\n    pass\n", whole=True))
+def test_an_endless_loop_at_the_top_is_told_apart(checker, tmp_path):
+    files = make(tmp_path, checks=HURRIED)
+    failed = first(checker.judge(files, source(RIGHT) + "\nwhile True:\n    pass\n"))
     assert "while the file was loaded" in failed.failure.sentence
 
 
@@ -108,8 +120,8 @@ def test_a_flood_of_output_is_cut_and_said(judged):
     assert len(result.output) < 20_000 and "[cut: 9,000,900 bytes were written, 16,384 are kept]" in result.output
 
 
-def test_an_endless_flood_ends_with_the_limit(judged):
-    failed = first(judged("    while True:\n        print('x' * 10_000)\n"))
+def test_an_endless_flood_ends_with_the_limit(hurried):
+    failed = first(hurried("    while True:\n        print('x' * 10_000)\n"))
     assert failed.failure.kind == "too-long" and len(failed.output) < 20_000
 
 
@@ -125,10 +137,8 @@ def test_reading_input_finds_none(judged, read):
 
 
 def test_a_thread_left_running_does_not_hold_the_check(judged):
-    body = "    import threading, time\n    threading.Thread(target=time.sleep, args=(60,)).start()\n" + RIGHT
-    began = time.monotonic()
+    body = "    import threading, time\n    threading.Thread(target=time.sleep, args=(1000,)).start()\n" + RIGHT
     assert judged(body).kind == PASS
-    assert time.monotonic() - began < 20
 
 
 @LINUX
@@ -141,14 +151,12 @@ def test_a_child_that_stays_is_killed_and_passes_nothing_twice(judged, tmp_path,
         "        if os.fork() == 0:\n"
         f"{apart}"
         f"            open({str(note)!r}, 'w').write(str(os.getpid()))\n"
-        "            time.sleep(60)\n"
+        "            time.sleep(1000)\n"
         "        os._exit(0)\n"
         f"    while not os.path.exists({str(note)!r}) or not open({str(note)!r}).read():\n"
         "        time.sleep(0.01)\n" + RIGHT
     )
-    began = time.monotonic()
     assert judged(body).kind == PASS
-    assert time.monotonic() - began < 20
     assert not _alive(int(note.read_text()))
 
 
@@ -318,9 +326,9 @@ def test_deep_recursion_is_named(judged):
     assert "without an end (RecursionError)" in failed.failure.sentence
 
 
-def test_recursion_past_the_stack_is_a_crash_and_no_pass(judged):
+def test_recursion_past_the_stack_is_a_crash_and_no_pass(hurried):
     body = "    import sys\n    sys.setrecursionlimit(10**9)\n    return half(n + 0) + repr([n]).count('x')\n"
-    failed = first(judged(body))
+    failed = first(hurried(body))
     assert failed.failure.kind in ("ended", "too-long", "raised")
 
 

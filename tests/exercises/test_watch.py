@@ -15,6 +15,14 @@ from kernels.exercises.watch import SETTLE_S, saves
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def until(what) -> None:
+    """Wait for it; the limit is against hanging."""
+    deadline = time.monotonic() + 400
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 class Clock:
     """Time that passes only when the watcher pauses; at a time, something happens."""
 
@@ -79,6 +87,7 @@ def test_a_short_absence_is_no_loss_and_a_long_one_is_told_once(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent as a signal")
+@pytest.mark.usefixtures("signals_are_heard")
 def test_the_command_follows_saves_and_ends_with_the_last_verdict(tmp_path):
     files = make(tmp_path)
     environment = {**os.environ, "KERNEL_LESSONS_ROOT": str(tmp_path), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -95,14 +104,10 @@ def test_the_command_follows_saves_and_ends_with_the_last_verdict(tmp_path):
         ]
         for act, expected in steps:
             act()
-            deadline = time.monotonic() + 60
-            while expected not in log.read_text() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert expected in log.read_text()
-        while log.read_text().count("Ctrl-C ends") < 3 and time.monotonic() < deadline:
-            time.sleep(0.05)
+            until(lambda expected=expected: expected in log.read_text())
+        until(lambda: log.read_text().count("Ctrl-C ends") >= 3)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(400) == 0
     finally:
         process.kill()
     assert "Traceback" not in log.read_text()

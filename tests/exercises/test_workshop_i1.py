@@ -152,7 +152,7 @@ def test_a_row_of_the_experiment_sheet_can_be_done_as_it_is_written(row, table):
     program = BEFORE + changed.replace("print(request_figure", "(request_figure") + "\n" + counted
     command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": str(FILES.root)}
-    done = subprocess.run(command, cwd=FILES.root, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=FILES.root, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     said = re.sub(r"^(\d+) rows? a program.* (\S+)$", r"\1 \2", done.stdout, flags=re.MULTILINE).splitlines()
     assert [each.removesuffix(", program 0") for each in said if not each.startswith("program ")] == table
