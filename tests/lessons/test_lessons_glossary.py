@@ -2,6 +2,7 @@
 
 import re
 import time
+from html.parser import HTMLParser
 
 import pytest
 
@@ -119,14 +120,15 @@ def test_plurals():
     ]  # fmt: skip
 
 
-def test_a_long_page_takes_less_than_twenty_milliseconds(entries):
+def test_a_long_page_is_linked_in_a_part_of_the_time_that_reading_its_html_takes(entries):
+    """About a tenth of what Python's own reader takes, a few hundredths of a second; a slow machine is slow at both."""
     words = "<p>Every lane of a warp reads <code>x[i]</code>, and the <em>rest</em> is told &amp; drawn.</p>\n" * 400
     drawn = '<div class="kl-block" id="b">' + '<div class="s"><span>bank</span></div>' * 4000 + "</div>"
     code = "<pre>" + '<span class="n">bank</span>' * 4000 + "</pre>"
     page = (words + drawn + code) * 2
     terms = Terms(entries)
-    best = min(_seconds(lambda: terms.link(page, "g")) for _ in range(10))
-    assert len(page) > 500_000 and best < 0.02
+    taken = [(_seconds(lambda: terms.link(page, "g")), _seconds(lambda: HTMLParser().feed(page))) for _ in range(5)]
+    assert len(page) > 500_000 and min(ours for ours, _ in taken) < min(read for _, read in taken) / 3
 
 
 def _seconds(call) -> float:

@@ -1,12 +1,11 @@
 """Advice names the lines that waste sectors or bank passes, with the numbers; lines that cannot do better get none."""
 
-import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pace import in_sorts
 
 from kernels.trace import Buffer, Launch, Recorder
 from kernels.trace.advice import ADVICE
@@ -204,10 +203,8 @@ def test_lanes_that_triton_could_not_give_a_wide_load():
     assert "each thread 4 neighbouring elements" in item.cause and "multiples of 16" in item.remedy
 
 
-@pytest.mark.skipif(os.environ.get("CI") == "quick", reason="a time, on a machine of its own")
 def test_a_large_trace_takes_seconds_not_minutes():
     lanes = np.arange(32)
     trace = made([(np.arange(40_000)[:, None] * 32 + lanes).reshape(-1) % (1 << 20)])
-    start = time.process_time()
-    assert trace.advice() == []
-    assert len(trace) == 1_280_000 and time.process_time() - start < 10
+    assert trace.advice() == [] and len(trace) == 1_280_000
+    assert in_sorts(trace.advice) < 600  # 55 here; a second is about 60

@@ -1,7 +1,6 @@
 """Triton traces with lanes: every thread's accesses, held against the PTX that the compiler wrote for the launch."""
 
 import inspect
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ triton = pytest.importorskip("triton")
 import lane_kernels as kernels  # noqa: E402
 import triton.language as tl  # noqa: E402
 from lane_cases import CASES, float_, small  # noqa: E402
+from pace import in_sorts  # noqa: E402
 from ptx_machine import accesses  # noqa: E402
 
 from kernels.figures.warps import request_figure  # noqa: E402
@@ -255,9 +255,8 @@ def test_a_million_rows_get_their_lanes_quickly():
     trace = case.trace()
     layouts = with_lanes(trace).layouts
     many = with_rows_repeated(trace, 4)
-    start = time.process_time()
     assert len(with_lanes(many, layouts)) == (1 << 20) // 4
-    assert time.process_time() - start < 1  # 0.1 s here
+    assert in_sorts(lambda: with_lanes(many, layouts)) < 60  # 11 here; one access after the other: hundreds
 
 
 def with_rows_repeated(trace, times):

@@ -1,10 +1,10 @@
 """Views over whole traces: request tables, divergence, work a thread. On paper, at random, and on real kernels."""
 
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pace import in_sorts
 
 from kernels.figures.banks import passes
 from kernels.trace import Buffer, Launch, Recorder
@@ -263,10 +263,9 @@ def test_views_of_a_million_rows_are_quick():
     )
     trace = recorder.trace()
     for view in (
-        lambda: trace.request_table().by_line(),  # 0.3 s here
-        lambda: trace.divergence().by_line(),  # 0.05 s
-        lambda: trace.thread_counts("write"),
+        lambda: trace.request_table().by_line(),  # 27 sorts here
+        lambda: trace.divergence().by_line(),  # 5
+        lambda: trace.thread_counts("write"),  # 1
     ):
-        start = time.process_time()
         assert len(view()) > 0
-        assert time.process_time() - start < 1.5
+        assert in_sorts(view) < 130
