@@ -79,7 +79,7 @@ def worker(name, phase, tasks, progress):
             say(begin=[place, kernel])
             what = scenario.get(place, "")
             if what == "hang":
-                time.sleep(60)
+                time.sleep(1000)
             if what == "die":
                 os._exit(9)
             if what == "report" or (phase == "plant" and what != "blind"):

@@ -40,7 +40,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
 
 
@@ -60,7 +60,7 @@ def test_on_a_gpu(tmp_path: Path) -> None:
         [sys.executable, str(SCRIPT), "--idle", "0.5", "--load", "0.5", "--output", str(tmp_path / "probe.json")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr
     assert "of settled" in done.stdout and (tmp_path / "probe.json").stat().st_size > 100

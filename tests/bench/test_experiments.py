@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, f"scripts/{name}.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
 
 
 def test_what_is_known_of_a_width_decides_how_wide_loads_are():

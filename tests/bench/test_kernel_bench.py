@@ -25,7 +25,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1", "COLUMNS": "200", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
 
 

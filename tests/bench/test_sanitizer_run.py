@@ -31,9 +31,9 @@ def sanitizer(tmp_path):
     return str(path)
 
 
-def play(monkeypatch, tmp_path, sanitizer, scenario, total=50.0, stall=1.5):
+def play(monkeypatch, tmp_path, sanitizer, scenario, total=250.0, stall=60.0):
     monkeypatch.setenv("SCENARIO", json.dumps(scenario))
-    limits = Limits(total=total, stall=stall, start=20.0, jobs=2, worker=(sys.executable, str(STAND_INS), "worker"))
+    limits = Limits(total=total, stall=stall, start=100.0, jobs=2, worker=(sys.executable, str(STAND_INS), "worker"))
     records, other = run(PATHS, range(len(PATHS)), sanitizer, limits, lambda _: "hash", tmp_path / "logs")
     return {(r.way, c.tool): c for r in records for c in r.checks}, records, other
 
@@ -64,7 +64,7 @@ def test_a_report_on_a_path_and_a_plant_that_is_missed(monkeypatch, tmp_path, sa
 
 def test_a_path_that_hangs_or_ends_its_process_does_not_stop_the_others(monkeypatch, tmp_path, sanitizer):
     scenario = {"synccheck clean": [[0, "hang"]], "initcheck plant": [[1, "die"]]}
-    checks, _, _ = play(monkeypatch, tmp_path, sanitizer, scenario)
+    checks, _, _ = play(monkeypatch, tmp_path, sanitizer, scenario, stall=8.0)
     assert checks["block", "synccheck"].state == "not run"
     assert "said nothing for" in checks["block", "synccheck"].reason
     assert {plant.state for plant in checks["split", "initcheck"].plants} == {"not run"}
@@ -76,9 +76,7 @@ def test_a_path_that_hangs_or_ends_its_process_does_not_stop_the_others(monkeypa
 def test_what_the_time_did_not_suffice_for_is_not_run(monkeypatch, tmp_path, sanitizer):
     everything = [[place, "hang"] for place in range(4)]
     scenario = {f"{tool} clean": everything for tool in TOOLS}
-    began = time.monotonic()
-    checks, _, _ = play(monkeypatch, tmp_path, sanitizer, scenario, total=6.0, stall=30.0)
-    assert time.monotonic() - began < 25
+    checks, _, _ = play(monkeypatch, tmp_path, sanitizer, scenario, total=6.0)
     assert {check.state for check in checks.values()} == {"not run"}
     assert checks["flat", "memcheck"].reason == NO_TIME
 

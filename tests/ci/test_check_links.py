@@ -15,7 +15,7 @@ def check(site: Path, **pages: str) -> subprocess.CompletedProcess[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"<html><body>\n{body}\n</body></html>")
     return subprocess.run(
-        [sys.executable, str(ROOT / "scripts/check_links.py"), str(site)], capture_output=True, text=True, timeout=60
+        [sys.executable, str(ROOT / "scripts/check_links.py"), str(site)], capture_output=True, text=True, timeout=500
     )
 
 

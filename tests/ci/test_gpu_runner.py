@@ -56,8 +56,16 @@ def run(project: Path, *steps: str, **environment: str) -> subprocess.CompletedP
         env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHON": str(tools / "python"), **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=500,
     )
+
+
+def until(what) -> None:
+    """Wait for it; the limit is against hanging."""
+    over = time.monotonic() + 400
+    while not what():
+        assert time.monotonic() < over
+        time.sleep(0.05)
 
 
 def test_says_there_is_no_gpu(project: Path) -> None:
@@ -145,8 +153,8 @@ def test_experiments_stand_apart_from_the_records(project: Path) -> None:
 
 
 def test_a_run_that_is_killed_keeps_the_records_it_had(project: Path) -> None:
-    hangs = TOOLS["python"].replace("*kernels.bench.command*)", "*--op*softmax*) sleep 60 ;;\n*kernels.bench.command*)")
-    tool(project.parent, "python", hangs)
+    bench = "*kernels.bench.command*)"
+    tool(project.parent, "python", TOOLS["python"].replace(bench, f"*--op*softmax*) sleep 1000 ;;\n{bench}"))
     environment = {"PATH": f"{project.parent}/tools:/usr/bin:/bin", "PYTHON": str(project.parent / "tools/python")}
     child = subprocess.Popen(
         ["bash", "scripts/gpu_runner.sh", "bench"],
@@ -155,11 +163,10 @@ def test_a_run_that_is_killed_keeps_the_records_it_had(project: Path) -> None:
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    records, until = project / "build/gpu-records/records.tar.gz", time.monotonic() + 20
-    while not records.exists() and time.monotonic() < until:
-        time.sleep(0.05)
+    records = project / "build/gpu-records/records.tar.gz"
+    until(records.exists)
     os.killpg(child.pid, signal.SIGKILL)
-    child.wait(timeout=10)
+    child.wait()
     with tarfile.open(records) as archive:
         assert "results/h200/add.json" in archive.getnames()
 
@@ -205,8 +212,8 @@ def test_two_gpus_are_used_and_a_report_on_an_operator_is_red(project: Path) -> 
 
 
 def test_a_part_past_its_limit_is_stopped_and_reported(project: Path) -> None:
-    tool(project.parent, "python", TOOLS["python"].replace("esac", "*verify*) sleep 30 ;;\nesac"))
-    done = run(project, "verify", "bench", STEP_LIMIT="1")
+    tool(project.parent, "python", TOOLS["python"].replace("esac", "*verify*) sleep 1000 ;;\nesac"))
+    done = run(project, "verify", "bench", STEP_LIMIT="6")  # which a slow machine has for a stand-in
     assert done.returncode == 1
     assert "time limit" in done.stdout
     assert (project / "results/h200/add.json").is_file()
@@ -227,6 +234,7 @@ def test_a_limit_that_is_no_number_is_a_usage_error(project: Path, limit: str) -
     assert f"STEP_LIMIT is '{limit}'" in done.stderr and not (project / "build").exists()
 
 
+@pytest.mark.usefixtures("signals_are_heard")  # bash leaves what was ignored when it began
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_interrupted_leaves_no_temporary_file(project: Path, number: int) -> None:
     temporary, began = project.parent / "temporary", project.parent / "began"
@@ -238,15 +246,11 @@ def test_a_run_that_is_interrupted_leaves_no_temporary_file(project: Path, numbe
         cwd=project,
         env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHON": str(tools / "python"), "TMPDIR": str(temporary)},
         stdout=subprocess.DEVNULL,
-        # Below nohup it is ignored, and bash leaves what was ignored when it began.
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
-    until = time.monotonic() + 20
-    while not began.exists() and time.monotonic() < until:
-        time.sleep(0.05)
+    until(began.exists)
     assert list(temporary.iterdir())
     child.send_signal(number)
-    assert child.wait(timeout=20) == -number
+    assert child.wait(timeout=500) == -number
     assert list(temporary.iterdir()) == []
 
 
@@ -255,5 +259,5 @@ def test_shellcheck_is_clean() -> None:
     if not found:
         pytest.skip("shellcheck is not installed")
     scripts = sorted(str(path) for path in (ROOT / "scripts").glob("*.sh"))
-    done = subprocess.run([found, *scripts], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([found, *scripts], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout

@@ -14,7 +14,7 @@ GUARD = "if (score == -INFINITY) {"
 
 
 def run(program, *arguments, env=None):
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=240, env=env)
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=500, env=env)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ def program(request, tmp_path_factory):
 
 
 def run(path, switches):
-    done = subprocess.run([path, str(switches)], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([path, str(switches)], capture_output=True, text=True, check=True, timeout=500)
     return [float(word) for word in done.stdout.split()]
 
 

@@ -23,7 +23,7 @@ def program(request, tmp_path_factory):
 
 
 def said(program, *arguments):
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=500)
     return done.returncode, done.stdout.strip()
 
 
