@@ -32,6 +32,13 @@ class Deployed:
         return self.host.url + path
 
 
+def pytest_collection_modifyitems(items) -> None:
+    """The first test that reads the published site waits for two builds of it."""
+    for item in items:
+        if "deployed" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(1800))
+
+
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory) -> Iterator[Deployed]:
     """Two versions deployed into a repository of their own; the project's checkout is only read."""
@@ -59,7 +66,7 @@ def deployed(tmp_path_factory) -> Iterator[Deployed]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=800,
         )
         assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-6000:]}{done.stderr[-12000:]}"
         return done.stdout
@@ -82,7 +89,7 @@ def deployed(tmp_path_factory) -> Iterator[Deployed]:
 
 @pytest.fixture(scope="session")
 def chromium():
-    """Chromium from the system, through Playwright."""
+    """Chromium from the system, through Playwright. It waits long for a page: a limit is against hanging alone."""
     with contextlib.ExitStack() as open_until_the_end:
         try:
             browser = open_until_the_end.enter_context(started())
@@ -90,6 +97,14 @@ def chromium():
             if os.environ.get("REQUIRE_CHROMIUM") == "1":
                 pytest.fail(f"{missing} REQUIRE_CHROMIUM=1 forbids skipping this.")
             pytest.skip(f"The site is not looked at in a browser. {missing}")
+        make = browser.new_context
+
+        def patient(**named):
+            context = make(**named)
+            context.set_default_timeout(120_000)
+            return context
+
+        browser.new_context = patient
         yield browser
 
 

@@ -80,7 +80,7 @@ def run(text: str, block, folder: Path, warm: WarmPython) -> str:
     """Why the program failed; empty when it ran."""
     if block.language == "bash":
         done = subprocess.run(
-            ["bash", "-c", text], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=200
+            ["bash", "-c", text], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=500
         )
     else:
         file = folder / f"{block.id}.py"
@@ -175,13 +175,19 @@ def test_no_snippet_is_shown_that_nothing_runs(deployed):
         assert re.findall(r'class="language-(?:python|cuda|cpp)[^"]*"', article) == [], path
 
 
+# Notes that something had a class, which it may have lost again before a slow test looks.
+NOTE = """name => new MutationObserver(() => { window.klSeen ||= document.querySelector("." + name) !== null })
+  .observe(document.body, { subtree: true, attributes: true, attributeFilter: ["class"] })"""
+
+
 def test_copy_button_copies_and_says_so(read):
     with read("latest/") as reading:
         page = reading.page
         button = page.locator(".kl-copy").first
         button.focus()
+        page.evaluate(NOTE, "kl-copy--done")
         page.keyboard.press("Enter")
-        page.locator(".kl-copy--done").wait_for()
+        page.wait_for_function("window.klSeen")
         dialog = page.locator(".md-dialog")
         assert dialog.get_attribute("aria-live") == "polite"
         assert "Copied" in dialog.inner_text()
@@ -202,8 +208,9 @@ def test_a_prompt_is_not_copied(read):
         page = reading.page
         commands = page.locator(".highlight:has(.gp)", has_text="lessons doctor").first
         assert "$ lessons doctor" in commands.inner_text()
+        page.evaluate(NOTE, "md-dialog--active")
         commands.locator(".md-code__button[data-md-type=copy], .md-clipboard").first.click()
-        page.locator(".md-dialog--active").wait_for()
+        page.wait_for_function("window.klSeen")
         copied = page.evaluate("navigator.clipboard.readText()")
     assert "lessons doctor" in copied
     assert [line for line in copied.splitlines() if line.startswith("$")] == []

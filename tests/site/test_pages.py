@@ -115,10 +115,9 @@ def test_a_closed_drawer_takes_no_focus_and_the_keyboard_opens_it(read):
             button.focus()
             page.keyboard.press(key)
             assert button.get_attribute("aria-expanded") == "true"
-            page.wait_for_timeout(400)
             page.locator(".md-sidebar--primary a:visible").last.focus()
+            page.wait_for_function("document.activeElement.getBoundingClientRect().right <= 250")  # it slides in
             assert page.evaluate(PLACE) == [True, False]
-            assert page.locator(".md-sidebar--primary :focus").evaluate("e => e.getBoundingClientRect().right") <= 250
             page.keyboard.press("Escape")
             assert button.get_attribute("aria-expanded") == "false"
             assert button.evaluate("button => button === document.activeElement")
