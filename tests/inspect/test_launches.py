@@ -136,7 +136,7 @@ def test_the_middle_of_the_compiler_is_text():
 
 def script(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "scripts/inspect_kernel.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
 
 
 def test_the_command_shows_and_writes(tmp_path):

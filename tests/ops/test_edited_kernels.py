@@ -49,7 +49,7 @@ def compiled(tmp_path, text: str, way: str = "scaled") -> subprocess.CompletedPr
         env=environment | {"TRITON_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
     )
 

@@ -87,7 +87,7 @@ def fault(command: str, loose: bool = False) -> str:
 
 def _of_mike(given: list[str]) -> str:
     command = [str(Path(sys.executable).with_name("mike")), *given[:1], "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     if not given or done.returncode:
         return f"mike has no command {' '.join(given[:1])!r}"
     options = [each.partition("=")[0] for each in given if each.startswith("-")]
