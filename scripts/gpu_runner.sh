@@ -13,6 +13,7 @@
 # STEP_LIMIT     seconds that any one command may take at most (default: its own limit)
 # ITERS          samples of each timing (default 50)
 # SANITIZER_SECONDS   time for all kernel paths under all sanitizers (default 240)
+# SANITIZER_UNPROVED  1: only what does not stand in the sanitizers' record yet, put together with it
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
@@ -215,8 +216,10 @@ operators_under_sanitizer() {
   local gpu
   gpu=$(slug) || { remember "name of the GPU" "unknown" 0; return; }
   mkdir -p "results/$gpu/experiments"
+  local record=results/$gpu/experiments/sanitizers.json only=()
+  [ "${SANITIZER_UNPROVED:-0}" = 1 ] && only=(--unproved "$record")
   SHOW=40 part "sanitizers over the operators" 330 "$PYTHON" scripts/sanitize_operators.py --sanitizer "$SANITIZER" \
-    --seconds "${SANITIZER_SECONDS:-240}" --output "results/$gpu/experiments/sanitizers.json"
+    --seconds "${SANITIZER_SECONDS:-240}" "${only[@]}" --output "$record"
   pack_records
   if [ "$(nvidia-smi -L | grep -c '^GPU ')" -lt 2 ]; then
     note "-- this machine has one GPU, so nothing was called on a second one"

@@ -28,6 +28,13 @@ def sanitize_operators(
         list[Path] | None,
         typer.Option(help="An earlier record, for what this run does not come to; may be given again.", exists=True),
     ] = None,
+    unproved: Annotated[
+        Path | None,
+        typer.Option(
+            help="An earlier record: run only its checks that are unproved, not run or of code that has changed since.",
+            exists=True,
+        ),
+    ] = None,
 ) -> None:
     """memcheck, racecheck, initcheck and synccheck over every kernel path, and over each with a planted fault.
 
@@ -40,7 +47,7 @@ def sanitize_operators(
     if missing:
         typer.echo(f"{missing} sanitize_operators watches kernels on a GPU.", err=True)
         raise typer.Exit(3)
-    raise typer.Exit(sanitize(op or [], sanitizer, seconds, jobs, keep, output, typer.echo, also or []))
+    raise typer.Exit(sanitize(op or [], sanitizer, seconds, jobs, keep, output, typer.echo, also or [], unproved))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """Records of several runs put together, and what the tools say wrongly: on documents made here."""
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 
 from kernels.bench.results import Provenance, ResultsError
 from kernels.bench.sanitizer import merge, record
+from kernels.bench.sanitizer.plants import TOOLS
 from kernels.bench.sanitizer.readings import MISREAD, is_misread, why_misread, why_unseen
 
 NEW, OLD = "b" * 40, "a" * 40
@@ -147,6 +150,57 @@ def test_the_lines_that_are_misread_are_what_the_reasons_say():
 def test_why_a_plant_went_unseen_is_said_only_where_it_is_known():
     assert "2025.4" in why_unseen("initcheck", "_matmul_ring")
     assert why_unseen("racecheck", "_rows") == "" and "earlier run" in why_unseen("racecheck", "_rows", True)
+
+
+def test_what_stands_in_a_record_is_not_to_be_taken_again(monkeypatch):
+    tools = [check("yes", SEEN), check("yes", LATE, tool="racecheck"), check("not run", tool="initcheck")]
+    made = document(OLD, 29, *tools, check("no", SEEN, tool="synccheck", reports=["Error"]))
+    monkeypatch.setattr(record, "stale", lambda _: [False])
+    assert record.taken(made) == {("add", "block", "float32", tool) for tool in ("memcheck", "synccheck")}
+    monkeypatch.setattr(record, "stale", lambda _: [True])
+    assert record.taken(made) == set()
+
+
+def test_of_an_earlier_record_only_what_does_not_stand_is_run(tmp_path, monkeypatch):
+    """The paths and tools that the run is asked for; the earlier checks stand beside what it gives."""
+    from kernels.bench import device, provenance
+    from kernels.bench.sanitizer import command, paths
+
+    known = [SimpleNamespace(op="add", way=way, dtype="float32", cuda=None) for way in ("block", "new")]
+    earlier = document(OLD, 29, check("yes", SEEN), check("yes", LATE, tool="synccheck"))
+    earlier.paths[0].source_hash = "today"
+    later = document(NEW, 30, check("not run"), check("yes", SEEN, tool="synccheck"))
+    later.paths[0].source_hash = "today"
+    seen = []
+
+    def run(_, places, *more):
+        asked = more[-1]
+        seen.extend((known[place].way, tool) for place in places for tool in TOOLS if asked(known[place], tool))
+        return later.paths, {}
+
+    monkeypatch.setattr(device, "CudaDevice", lambda: None)
+    monkeypatch.setattr(provenance, "provenance", lambda _: later.provenance)
+    monkeypatch.setattr(paths, "kernel_paths", lambda: known)
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "tool_version", lambda _: "tool")
+    monkeypatch.setattr(record, "stale", lambda _: [False])
+    monkeypatch.setattr("kernels.sources.Sources.fingerprint", lambda *_: "today")
+    file, output = tmp_path / "earlier.json", tmp_path / "out.json"
+    file.write_bytes(record.encode(earlier))
+    command.sanitize([], "none", 60.0, 1, tmp_path / "keep", output, print, unproved=file)
+    assert set(seen) == {("block", tool) for tool in TOOLS if tool != "memcheck"} | {("new", tool) for tool in TOOLS}
+    (path,) = record.decode(output.read_bytes()).paths
+    assert [(each.tool, each.state, each.commit) for each in path.checks] == [
+        ("memcheck", "proved", OLD),
+        ("synccheck", "proved", None),
+    ]
+    said = []
+    known.pop()
+    earlier.paths[0].checks = [check("yes", SEEN, tool=tool) for tool in TOOLS]
+    file.write_bytes(record.encode(earlier))
+    monkeypatch.setattr(command, "run", lambda *_: pytest.fail("the run began"))
+    assert command.sanitize([], "none", 60.0, 1, tmp_path / "keep", None, said.append, unproved=file) == 0
+    assert said == [f"Nothing of {file} is still to be taken."]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kernels.bench.sanitizer.paths import KernelPath
 from kernels.bench.sanitizer.plants import TOOLS
 from kernels.bench.sanitizer.record import UNREPORTED
 from kernels.bench.sanitizer.reports import is_finding, read_log
-from kernels.bench.sanitizer.run import NO_TIME, Attempt, Limits, _lane, _shards, run, settle, tool_command
+from kernels.bench.sanitizer.run import NO_TIME, NOT_ASKED, Attempt, Limits, _lane, _shards, run, settle, tool_command
 
 STAND_INS = Path(__file__).with_name("sanitizer_stand_ins.py")
 PATHS = [
@@ -31,10 +31,10 @@ def sanitizer(tmp_path):
     return str(path)
 
 
-def play(monkeypatch, tmp_path, sanitizer, scenario, total=250.0, stall=60.0):
+def play(monkeypatch, tmp_path, sanitizer, scenario, total=250.0, stall=60.0, **more):
     monkeypatch.setenv("SCENARIO", json.dumps(scenario))
     limits = Limits(total=total, stall=stall, start=100.0, jobs=2, worker=(sys.executable, str(STAND_INS), "worker"))
-    records, other = run(PATHS, range(len(PATHS)), sanitizer, limits, lambda _: "hash", tmp_path / "logs")
+    records, other = run(PATHS, range(len(PATHS)), sanitizer, limits, lambda _: "hash", tmp_path / "logs", **more)
     return {(r.way, c.tool): c for r in records for c in r.checks}, records, other
 
 
@@ -60,6 +60,20 @@ def test_a_report_on_a_path_and_a_plant_that_is_missed(monkeypatch, tmp_path, sa
     assert checks["split", "memcheck"].state == "blind"
     assert {plant.reason for plant in checks["split", "memcheck"].plants} == {UNREPORTED}
     assert checks["flat", "memcheck"].state == "not run" and checks["flat", "memcheck"].reason == "RuntimeError: no"
+
+
+def test_only_the_checks_that_were_asked_for_are_run(monkeypatch, tmp_path, sanitizer):
+    checks, _, _ = play(
+        monkeypatch, tmp_path, sanitizer, {}, asked=lambda path, tool: (path.way, tool) == ("split", "synccheck")
+    )
+    assert checks["split", "synccheck"].state == "proved"
+    assert {(c.clean, c.reason) for key, c in checks.items() if key != ("split", "synccheck")} == {
+        ("not run", NOT_ASKED)
+    }
+    ran = {folder.name.rpartition("-")[0] for folder in (tmp_path / "logs").iterdir()}
+    assert ran == {"none-warm", "synccheck-clean", "synccheck-plant"}
+    for file in (tmp_path / "logs").glob("synccheck-*/*/tasks.json"):
+        assert {place for place, _ in json.loads(file.read_text())} == {1}
 
 
 def test_a_path_that_hangs_or_ends_its_process_does_not_stop_the_others(monkeypatch, tmp_path, sanitizer):

@@ -201,6 +201,14 @@ def test_the_operators_follow_the_portfolio_and_leave_a_record(project: Path) ->
         assert "results/h200/experiments/sanitizers.json" in archive.getnames()
 
 
+def test_only_what_does_not_stand_in_the_record_is_run_when_that_is_asked(project: Path) -> None:
+    asked = project.parent / "asked"
+    tool(project.parent, "python", f'echo "$*" >>{asked}\n{TOOLS["python"]}')
+    assert run(project, "sanitizer", SANITIZER_UNPROVED="1").returncode == 0
+    record = "results/h200/experiments/sanitizers.json"
+    assert f"--seconds 240 --unproved {record} --output {record}" in asked.read_text()
+
+
 def test_two_gpus_are_used_and_a_report_on_an_operator_is_red(project: Path) -> None:
     asked = project.parent / "asked"
     tool(project.parent, "nvidia-smi", 'printf "GPU 0: NVIDIA H200\\nGPU 1: NVIDIA H200\\n"')

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels.bench.sanitizer.libraries import build_all
-from kernels.bench.sanitizer.record import Sanitizers, decode, encode, report
+from kernels.bench.sanitizer.plants import TOOLS
+from kernels.bench.sanitizer.record import Sanitizers, decode, encode, report, taken
 from kernels.bench.sanitizer.run import Limits, run
 from kernels.sources.files import write_whole
 
@@ -42,11 +43,13 @@ def sanitize(
     output: Path | None,
     say: Callable[[str], None],
     also: Sequence[Path] = (),
+    unproved: Path | None = None,
 ) -> int:
     """Run, write the record, print the report. The exit status of the script: 0, 1, or 2 for an unknown operator or
     an earlier record that cannot stand beside this run.
 
     also: records of earlier runs, whose checks stand in the document where this run came to none (`merge`).
+    unproved: such a record, of which only that is run which does not stand in it (`taken`).
     """
     from kernels.bench.device import CudaDevice
     from kernels.bench.provenance import provenance
@@ -58,8 +61,16 @@ def sanitize(
     began, paths = time.monotonic(), kernel_paths()
     origin = provenance(CudaDevice())
     try:  # before the run, which takes minutes
-        places = chosen(paths, wanted)
-        earlier = [decode(path.read_bytes(), path.name) for path in also]
+        earlier = [decode(path.read_bytes(), path.name) for path in ([unproved] if unproved else []) + [*also]]
+        stands = taken(earlier[0]) if unproved else ()
+
+        def asked(path: Any, tool: str) -> bool:
+            return (path.op, path.way, path.dtype, tool) not in stands
+
+        places = [place for place in chosen(paths, wanted) if any(asked(paths[place], tool) for tool in TOOLS)]
+        if not places:
+            say(f"Nothing of {unproved} is still to be taken.")
+            return 0
         check_origins([origin, *(document.provenance for document in earlier)])
     except (KeyError, OSError, ResultsError) as error:
         say(error.args[0] if isinstance(error, KeyError) else str(error))
@@ -77,7 +88,7 @@ def sanitize(
     def fingerprint(reference: str) -> str:
         return hashes.fingerprint([reference])
 
-    records, other = run(paths, places, sanitizer, limits, fingerprint, folder, say, functions)
+    records, other = run(paths, places, sanitizer, limits, fingerprint, folder, say, functions, asked)
     document = Sanitizers(
         provenance=origin,
         tool_version=tool_version(sanitizer),

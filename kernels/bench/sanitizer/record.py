@@ -139,6 +139,16 @@ def committed(gpu: str = "h200") -> Sanitizers | None:
     return decode(path.read_bytes(), path.name) if path.is_file() else None
 
 
+def taken(document: Sanitizers) -> set[tuple[str, str, str, str]]:
+    """The checks that stand, as (op, way, dtype, tool): not unproved, not left out, and of code that is today's."""
+    return {
+        (path.op, path.way, path.dtype, check.tool)
+        for path, changed in zip(document.paths, stale(document), strict=True)
+        for check in path.checks
+        if not changed and check.state not in ("unproved", "not run")
+    }
+
+
 def stale(document: Sanitizers) -> list[bool]:
     """Of each path, whether its code has changed since the run."""
     from kernels.sources import Sources

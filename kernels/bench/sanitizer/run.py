@@ -30,6 +30,7 @@ from kernels.sources import project_root
 
 Task = tuple[int, str | None]  # the place of a path, and the kernel that has a fault
 NO_TIME = "The time of the run was over."
+NOT_ASKED = "This run was not asked for it."
 HELPERS = ("_sum_partials", "_clear")  # kernels of no operator of their own: planted once for each dtype
 
 
@@ -218,11 +219,12 @@ def run(
     folder: Path,
     say: Callable[[str], None] = lambda _: None,
     functions: Callable[[str], list[str]] = lambda _: [],
+    asked: Callable[[Any, str], bool] = lambda path, tool: True,
 ) -> tuple[list[PathRecord], dict[str, int]]:
     """Run the paths at those places under all tools: their records, and the unattributed reports by tool.
 
     folder: an empty one, where every process leaves its tasks, its output and the tool's text. functions: the names of
-    what is compiled into a CUDA kernel, by its source.
+    what is compiled into a CUDA kernel, by its source. asked: whether a path is run under a tool.
     """
     until = time.monotonic() + limits.total
     with ThreadPoolExecutor(max_workers=2 * limits.jobs + 16) as pool:
@@ -256,13 +258,15 @@ def run(
         few, many = max(1, limits.jobs // 8), max(1, limits.jobs // 4)
         clean, plants = {}, {}
         for turn, tool in enumerate(TOOLS):
-            clean[tool] = go(tool, "clean", [(p, None) for p in runnable], few, 2 * turn, sanitizer, symbols)
-            plants[tool] = go(tool, "plant", planted[tool], many, 2 * turn + 1, sanitizer, symbols)
+            whole = [(p, None) for p in runnable if asked(paths[p], tool)]
+            faulty = [task for task in planted[tool] if asked(paths[task[0]], tool)]
+            clean[tool] = go(tool, "clean", whole, few, 2 * turn, sanitizer, symbols)
+            plants[tool] = go(tool, "plant", faulty, many, 2 * turn + 1, sanitizer, symbols)
         clean, plants = ({t: collect(lanes) for t, lanes in each.items()} for each in (clean, plants))
     other = {tool: clean[tool][1] + plants[tool][1] for tool in TOOLS}
     records = [
         path_record(paths[place], place, warm[(place, None)], {t: clean[t][0] for t in TOOLS},
-                    {t: plants[t][0] for t in TOOLS}, fingerprint)
+                    {t: plants[t][0] for t in TOOLS}, fingerprint, asked)
         for place in places
     ]  # fmt: skip
     return records, other
@@ -294,10 +298,14 @@ def path_record(
     clean: dict[str, dict[Task, Outcome]],
     planted: dict[str, dict[Task, Outcome]],
     fingerprint: Callable[[str], str],
+    asked: Callable[[Any, str], bool] = lambda path, tool: True,
 ) -> PathRecord:
     """The record of one path from what became of its tasks."""
     checks = []
     for tool in TOOLS:
+        if not asked(path, tool):
+            checks.append(Check(tool=tool, clean="not run", reason=NOT_ASKED))
+            continue
         outcome = clean[tool].get((place, None)) or Outcome(reason=warm.reason or NO_TIME)
         state = "no" if outcome.reports else "yes" if outcome.reason is None else "not run"
         reports = list(dict.fromkeys(report.headline for report in outcome.reports))[:5]
