@@ -197,7 +197,7 @@ def test_copy_button_copies_and_says_so(read):
 def test_plain_code_has_the_themes_copy_button_and_excerpts_have_none(read):
     """On every page `test_pages` sees that no block has a second button; here, that there is something to see."""
     with read("latest/guides/setup/") as reading:
-        assert reading.page.locator(".md-code__button, .md-clipboard").count() > 0
+        reading.page.locator(".md-code__button, .md-clipboard").first.wait_for(state="attached")  # the theme adds them
     with read("latest/lessons/9-read-cuda/") as reading:
         assert reading.page.locator(".kl-excerpt").count() > 0
         assert reading.page.locator(".kl-excerpt button").count() == 0
