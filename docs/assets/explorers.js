@@ -43,6 +43,8 @@
     return { body, height: line - y + 18 }
   }
 
+  const phases = (address, size) => klPhases("read", size, new Map(range(LANES, lane => [lane, address(lane)]))) // see banks.js
+
   // ---- a warp's addresses: sectors of global memory, banks of shared memory ----
   const access = {
     controls: () => [
@@ -55,7 +57,29 @@
     draw({ space, stride, offset, size }, data, width) {
       const address = lane => (offset + lane * stride) * size
       const head = `32 lanes read ${size} bytes each, ${stride ? `${count(stride, "element")} apart` : "all the same element"}`
-      return space === "global" ? this.sectors(address, size, data.sector, head, width) : this.banks(address, size, head, width)
+      const drawn = space === "global" ? this.sectors(address, size, data.sector, head, width) : this.banks(address, size, head, width)
+      const all = this.steps(space, offset, size, data), what = space === "global" ? "sectors" : "passes"
+      return { ...drawn, top: this.overview(all, stride, what, width), facts: { [what]: all[stride] }, label: `a step of ${stride}${offset ? `, offset ${offset}` : ""}${size > 4 ? `, ${size} bytes a lane` : ""}` }
+    },
+    // What each step would cost: sectors, or passes.
+    steps(space, offset, size, data) {
+      const key = [space, offset, size].join()
+      data.costs ||= {}
+      return data.costs[key] ||= range(34, stride => {
+        const at = lane => (offset + lane * stride) * size
+        if (space === "global") return new Set(range(LANES, lane => Math.floor(at(lane) / data.sector))).size // no element lies in two
+        return phases(at, size).reduce((sum, banks) => sum + Math.max(...banks.map(bank => bank.size)), 0)
+      })
+    },
+    overview(all, stride, what, width) {
+      const c = Math.min(20, (width - 4) / all.length), high = 46, base = 20 + high, most = Math.log2(Math.max(...all)) || 1
+      const body = [text(2, 11, `${what} at each step, logarithmic`, "kl-t--soft")]
+      all.forEach((cost, step) => {
+        const tall = 4 + (high - 4) * Math.log2(cost) / most, here = step === stride
+        body.push(rect(2 + step * c, base - tall, c - 2, tall, here ? "kl-asked-bank" : "kl-bar"))
+        if (here || step % 8 === 0 && Math.abs(step - stride) > 1) body.push(text(2 + step * c + c / 2 - 1, base + 13, step, `kl-t--m ${here ? "kl-t--strong" : "kl-t--soft"}`))
+      })
+      return { body, height: base + 26, pick: x => { const step = Math.floor((x - 2) / c); return all[step] && { stride: step } } }
     },
     sectors(address, size, sector, head, width) {
       const lanes = new Map(), bytes = new Set()
@@ -84,20 +108,20 @@
       return { body: parts, height: top + up(all, across) * 22 + 4, say }
     },
     banks(address, size, head, width) {
-      const phases = klPhases("read", size, new Map(range(LANES, lane => [lane, address(lane)]))) // see banks.js
-      const turns = phases.flatMap(banks => range(Math.max(...banks.map(bank => bank.size)), turn =>
+      const found = phases(address, size)
+      const turns = found.flatMap(banks => range(Math.max(...banks.map(bank => bank.size)), turn =>
         banks.map(bank => [...bank].sort((a, b) => a[0] - b[0])[turn])))
-      const c = Math.min(20, (width - 52) / BANKS), parts = [text(50, 11, "bank →", "kl-t--soft")]
+      const c = Math.min(20, (width - 52) / BANKS), tall = turns.length > 8 ? Math.min(c, 12) : c, parts = [text(50, 11, "bank →", "kl-t--soft")]
       for (let bank = 0; bank < BANKS; bank += 4) parts.push(text(50 + bank * c + c / 2, 26, bank, "kl-t--soft kl-t--m"))
       turns.forEach((banks, turn) => {
-        parts.push(text(44, 30 + turn * c + c * .75, c > 12 ? `pass ${turn + 1}` : turn % 2 ? "" : turn + 1, "kl-t--soft kl-t--e"))
+        parts.push(text(44, 30 + turn * tall + tall * .8, tall > 11 ? `pass ${turn + 1}` : turn % 2 ? "" : turn + 1, "kl-t--soft kl-t--e"))
         banks.forEach((asked, bank) => {
-          parts.push(rect(50 + bank * c, 30 + turn * c, c - 1, c - 1, asked ? "kl-asked-bank" : "kl-idle"))
-          if (asked && c > 15) parts.push(text(50 + bank * c + c / 2, 30 + turn * c + c * .7, asked[1].length > 1 ? `×${asked[1].length}` : asked[1][0], "kl-t--small kl-t--m"))
+          parts.push(rect(50 + bank * c, 30 + turn * tall, c - 1, tall - 1, asked ? "kl-asked-bank" : "kl-idle"))
+          if (asked && c > 15) parts.push(text(50 + bank * c + c / 2, 30 + turn * tall + tall / 2 + 4, asked[1].length > 1 ? `×${asked[1].length}` : asked[1][0], "kl-t--small kl-t--m"))
         })
       })
-      const say = `${head}: ${count(turns.length, "pass", "passes")} over the banks; ${count(phases.length, "pass", "passes")} would do without a conflict.`
-      return { body: parts, height: 34 + turns.length * c, say }
+      const say = `${head}: ${count(turns.length, "pass", "passes")} over the banks; ${count(found.length, "pass", "passes")} would do without a conflict.`
+      return { body: parts, height: 34 + turns.length * tall, say }
     },
   }
 
@@ -107,7 +131,7 @@
       { name: "bm", label: "Tile rows", values: sides }, { name: "bn", label: "Tile columns", values: sides },
       { name: "bk", label: "Depth", values: sides },
       { name: "program", label: "Program", values: s => range(up(m, s.bm) * up(n, s.bn), i => i) },
-      { name: "step", label: "Step", values: s => range(up(k, s.bk), i => i + 1), unit: (x, s) => `${x} of ${up(k, s.bk)}` },
+      { name: "step", label: "Step", values: s => range(up(k, s.bk), i => i + 1), unit: (x, s) => `${x} of ${up(k, s.bk)}`, walk: true },
     ],
     start: data => ({ ...data.start, program: 0, step: 1 }),
     draw({ bm, bn, bk, program, step }, data, width) {
@@ -144,7 +168,8 @@
         `${loaded.toLocaleString("en")} bytes in all, ${short(2 * m * n * k / loaded)} operations a byte.` + masked
       const bottom = y + mh + pastM * scale + 12, entries = [["kl-own kl-c1", "loaded in this step"], ["kl-now", "in its other steps"], ["kl-own kl-c2", "its tile of C"]]
       const key = legend(left, bottom, width, masked ? [...entries, [`#${hatch}`, "past the edge, masked off"]] : entries)
-      return { body: body.concat(key.body), height: bottom + key.height, say }
+      const facts = { bytes: loaded, programs: down * across }
+      return { body: body.concat(key.body), height: bottom + key.height, say, facts, label: `${bm} × ${bn}` }
     },
   }
 
@@ -152,7 +177,7 @@
   const merge = {
     controls: ({ values }) => [
       { name: "chunk", label: "Chunk", values: range(values.length, i => i + 1), unit: n => count(n, "score") },
-      { name: "step", label: "Step", values: s => range(up(values.length, s.chunk), i => i + 1), unit: (n, s) => `${n} of ${up(values.length, s.chunk)}` },
+      { name: "step", label: "Step", values: s => range(up(values.length, s.chunk), i => i + 1), unit: (n, s) => `${n} of ${up(values.length, s.chunk)}`, walk: true },
     ],
     start: data => ({ ...data.start, step: 1 }),
     steps({ values }, chunk) {
@@ -185,7 +210,21 @@
         (before ? (now.factor === 1 ? `The maximum ${f(now.max)} stays, so the old sum ${f(before.sum)} stays as it is, and the new one is scaled by ${f(Math.exp(now.own - now.max))}: ` : `The maximum grows to ${f(now.max)}, so the old sum ${f(before.sum)} is multiplied by ${f(now.factor)}: `) : "They are the first: ") +
         `${f(now.sum)} so far.`
       const key = legend(4, high + 52, width, [["kl-own kl-c1", "scores of this step"], ["kl-own kl-c0", "merged before"], ["kl-cell kl-cell--off", "still to come"]])
-      return { body: body.concat(key.body), height: high + 52 + key.height, say }
+      const sums = this.sums(steps, now, before, high + 60 + key.height, width)
+      return { body: body.concat(key.body, sums.body), height: high + 60 + key.height + sums.height, say }
+    },
+    // The sum as a bar: what of it was there before, shrunk to the new maximum, and what this step adds.
+    sums(steps, now, before, y, width) {
+      const longest = Math.max(...steps.map(step => Math.max(step.sum, step.ownSum))), scale = (width - 12) / longest
+      const old = before ? before.sum * now.factor : 0, added = now.ownSum * Math.exp(now.own - now.max)
+      const body = [text(4, y + 11, `the sum so far, ${now.sum.toFixed(4)}`, "kl-t--soft")]
+      if (before) body.push(rect(4, y + 19, Math.max(1, old * scale), 18, "kl-own kl-c0"))
+      body.push(rect(4 + old * scale, y + 19, Math.max(1, added * scale), 18, "kl-own kl-c1"))
+      if (before) {
+        const shrinks = now.factor < 1 ? `times ${now.factor.toFixed(4)}` : "and it stays"
+        body.push(rect(4, y + 42, before.sum * scale, 12, "kl-idle"), text(4, y + 68, `the old sum, ${before.sum.toFixed(4)}, ${shrinks}`, "kl-t--soft"))
+      }
+      return { body, height: 74 }
     },
   }
 
@@ -197,26 +236,30 @@
       { name: "roof", label: "Element", values: roofs.map((_, i) => i), unit: i => roofs[i].name, choice: true },
     ],
     start: data => ({ ...data.start, roof: 0 }),
-    draw({ m, n, k, roof }, { roofs, memory }, width) {
+    draw({ m, n, k, roof }, { roofs, memory }, width, kept) {
       const { peak, item, name } = roofs[roof], flops = 2 * m * n * k, moved = item * (m * k + k * n + m * n), at = flops / moved
       const left = 46, right = Math.max(left + 120, width - 20), top = 16, base = 230
       const best = Math.max(...roofs.map(r => r.peak)), lowX = -2, highX = 4, highY = Math.ceil(Math.log10(best) * 2) / 2, lowY = highY - 5
       const x = v => left + (right - left) * (Math.log10(v) - lowX) / (highX - lowX), y = v => base - (base - top) * (Math.max(lowY, Math.log10(v)) - lowY) / (highY - lowY)
       const limit = v => Math.min(peak, v * memory / 1e3), ridge = 1e3 * peak / memory
       const line = [0.01, ridge, 1e4].map(v => `${x(v).toFixed(1)} ${y(limit(v)).toFixed(1)}`).join("L"), inside = Math.min(1e4, Math.max(.01, at))
+      const ring = (at, rate) => { const cx = x(Math.min(1e4, Math.max(.01, at))); return `<path class="kl-line kl-c1" d="M${cx - 6} ${y(rate)}a6 6 0 1 0 12 0a6 6 0 1 0-12 0z"/>` }
       const body = [
         ...range(highX - lowX + 1, i => 10 ** (lowX + i)).map(v => text(x(v), base + 16, v, "kl-t--soft kl-t--m")),
         ...range(5, i => 10 ** (Math.ceil(lowY) + i)).filter(v => v <= 10 ** highY).map(v => `<path class="kl-gridline" d="M${left} ${y(v)}h${right - left}"/>` + text(left - 6, y(v) + 4, short(v), "kl-t--soft kl-t--e")),
         `<path class="kl-line kl-c0" d="M${line}"/>`, text(right - 2, y(peak) - 6, `${short(peak)} TFLOP/s, ${name}`, "kl-t--soft kl-t--e"),
         `<path class="kl-gridline" d="M${x(inside)} ${base}V${y(limit(inside))}"/>`,
+        `<path class="kl-axisline kl-dash2" d="M${x(ridge)} ${base}V${y(peak)}"/>`, text(x(ridge) - 6, base - 6, `ridge: ${short(ridge)}`, "kl-t--soft kl-t--e"),
+        ...(kept ? [ring(kept.spot.at, kept.spot.rate)] : []),
         `<path class="kl-own kl-c1" d="M${x(inside) - 6} ${y(limit(inside))}a6 6 0 1 0 12 0a6 6 0 1 0-12 0z"/>`,
       ]
       const axis = lines(width / 2, base + 36, width - 8, "operations a byte (logarithmic); upwards TFLOP/s", "kl-t--soft kl-t--m")
       body.push(...axis.body)
       const bytesUs = moved / (memory * 1e3), flopsUs = flops / (peak * 1e6), bound = bytesUs > flopsUs ? "memory" : "computing"
       const say = `${[m, n, k].map(size => size.toLocaleString("en")).join(" × ")}, ${name}: ${short(at)} operations a byte. Moving the three matrices once takes ${short(bytesUs)} µs, computing ${short(flopsUs)} µs: ` +
-        `limited by ${bound}, ${short(Math.max(bytesUs, flopsUs))} µs at least, ${short(limit(at))} TFLOP/s at most.`
-      return { body, height: base + 44 + axis.height, say }
+        `limited by ${bound}, ${short(Math.max(bytesUs, flopsUs))} µs at least, ${short(limit(at))} TFLOP/s at most${at < ridge ? `, ${short(100 * limit(at) / peak)}% of what the units can do` : ""}.`
+      const facts = { operations: flops, time: Math.max(bytesUs, flopsUs) }
+      return { body, height: base + 44 + axis.height, say, facts, label: `${[m, n, k].map(size => size.toLocaleString("en")).join(" × ")}, ${name}`, spot: { at, rate: limit(at) } }
     },
   }
 
@@ -234,24 +277,96 @@
       this.svg.setAttribute("role", "img")
       this.svg.setAttribute("class", "kl-svg")
       this.rows = this.kind.controls(this.data).map(each => this.control(each))
+      this.more = element("p", { className: "kl-explore__more" })
+      this.why = element("span", { role: "status" })
+      this.against = element("span", {})
+      this.more.append(this.why, this.against)
+      this.cases = klCases[this.data.kind](this.data).map(each => ({ ...each, button: this.button(each.name, () => this.set(each.set)) })) // see explorer-cases.js
+      this.link = klLink(figure, this.data.kind, () => this.state, given => this.take(given)) // see links.js
       const table = element("button", { type: "button", className: "kl-button", textContent: "Table" })
       table.setAttribute("aria-label", "Table of some cases")
       table.setAttribute("aria-expanded", "false")
       table.addEventListener("click", () => table.setAttribute("aria-expanded", figure.classList.toggle("kl-explore--table")))
-      const controls = element("div", { className: "kl-explore__controls" }, ...this.rows.map(row => row.box), table)
+      const keep = this.button("Compare with this", () => { this.kept = this.last; this.draw() })
+      this.keep = keep
+      const last = element("div", { className: "kl-explore__last" }, ...this.walk(), keep, this.link.box, table)
+      const controls = element("div", { className: "kl-explore__controls" }, this.tries(), ...this.rows.map(row => row.box), last)
       controls.setAttribute("role", "group")
       controls.setAttribute("aria-label", this.data.caption || "What to change")
       this.stage = element("div", { className: "kl-explore__stage" })
       this.stage.append(this.svg)
       this.stage.dataset.kind = this.data.kind
-      figure.prepend(element("div", { className: "kl-explore__live" }, controls, this.say, this.stage))
+      this.svg.addEventListener("click", event => {
+        const box = this.svg.getBoundingClientRect(), picked = this.pick?.(event.clientX - box.left, event.clientY - box.top)
+        if (picked) this.set(picked)
+      })
+      figure.prepend(element("div", { className: "kl-explore__live" }, controls, this.say, this.more, this.stage))
       figure.classList.add("kl-explore--live")
-      new ResizeObserver(() => this.stage.clientWidth !== this.width && this.draw()).observe(this.stage)
+      new ResizeObserver(() => {
+        if (this.stage.clientWidth === this.width) return
+        this.room = 0
+        this.draw()
+      }).observe(this.stage)
       this.draw()
     }
 
+    button(words, press) {
+      const made = element("button", { type: "button", className: "kl-button", textContent: words })
+      made.addEventListener("click", press)
+      return made
+    }
+
+    // The cases of explorer-cases.js, in groups where they have one.
+    tries() {
+      const box = element("div", { className: "kl-explore__cases" })
+      for (const group of new Set(this.cases.map(each => each.group))) {
+        const words = element("span", { className: "kl-explore__group", textContent: `${group || "Try"}:` })
+        const row = element("div", { role: "group" }, words, ...this.cases.filter(each => each.group === group).map(each => each.button))
+        row.setAttribute("aria-label", `Cases to try${group ? `, ${group.toLowerCase()} memory` : ""}`)
+        box.append(row)
+      }
+      return box
+    }
+
+    // Buttons for a control that is walked along, for a thumb.
+    walk() {
+      const along = this.rows.find(row => row.walk)
+      if (!along) return []
+      const go = by => () => {
+        const all = this.values(along.values), at = all.indexOf(this.state[along.name]) + by
+        if (at in all) this.set({ [along.name]: all[at] })
+      }
+      this.steps = [this.button("◀ Previous", go(-1)), this.button("Next ▶", go(1))]
+      this.steps.forEach((button, i) => button.setAttribute("aria-label", `${["Previous", "Next"][i]} ${along.label.toLowerCase()}`))
+      this.along = along
+      return this.steps
+    }
+
+    set(some) {
+      Object.assign(this.state, some)
+      this.draw()
+    }
+
+    // What an address says, where the figure has it.
+    take(given) {
+      for (const { name, values } of this.rows) {
+        const found = this.values(values).find(value => String(value) === given[name])
+        if (found !== undefined) this.state[name] = found
+      }
+      if (this.stage) this.draw()
+    }
+
+    // The reader's case beside the kept one: a factor for each fact that both have.
+    compared() {
+      const part = ratio => Math.abs(1 / ratio - Math.round(1 / ratio)) < .005 ? `1/${short(1 / ratio)}` : `${short(100 * ratio)}%`
+      const times = ratio => Math.abs(ratio - 1) < .005 ? "the same" : ratio > 1 ? `${short(ratio)} times the` : `${part(ratio)} of the`
+      const both = Object.keys(this.last.facts || {}).filter(name => name in this.kept.facts)
+      if (!both.length || both.every(name => this.last.facts[name] === this.kept.facts[name])) return ""
+      return ` Against ${this.kept.label}: ${both.map(name => `${times(this.last.facts[name] / this.kept.facts[name])} ${name}`).join(", ")}.`
+    }
+
     // A slider, or, for a choice among few names, a list of them.
-    control({ name, label, values, unit = String, choice = false }) {
+    control({ name, label, values, unit = String, choice = false, walk = false }) {
       const id = `kl-explore-${++made}`, output = element("output", {})
       const input = choice ? element("select", { id }) : element("input", { type: "range", id, min: 0, step: 1 })
       if (choice) input.append(...this.values(values).map((value, i) => element("option", { value: i, textContent: unit(value, this.state) })))
@@ -261,7 +376,7 @@
         this.draw()
       })
       const box = element("div", { className: "kl-stepper__slider" }, element("label", { htmlFor: id, textContent: label }), input, ...(choice ? [] : [output]))
-      return { name, values, unit, input, output, box, choice }
+      return { name, label, values, unit, input, output, box, choice, walk }
     }
 
     values(given) { return typeof given === "function" ? given(this.state) : given }
@@ -278,13 +393,40 @@
       }
       this.width = this.stage.clientWidth
       if (!this.width) return
-      const { body, height, say } = this.kind.draw(this.state, this.data, this.width)
+      const drawn = this.kind.draw(this.state, this.data, this.width, this.kept), { top, say } = drawn
+      this.last = drawn
+      this.kept ||= drawn
+      this.pick = top && ((x, y) => y < top.height && top.pick(x))
+      const height = drawn.height + (top ? top.height : 0)
+      const body = top ? [...top.body, `<g transform="translate(0 ${top.height})">`, ...drawn.body, "</g>"] : drawn.body
+      this.tell(drawn)
       this.svg.setAttribute("viewBox", `0 0 ${this.width} ${height}`)
       this.svg.setAttribute("width", this.width)
       this.svg.setAttribute("height", height)
       this.svg.setAttribute("aria-label", say)
       this.svg.innerHTML = body.join("")
       if (this.say.textContent !== say) this.say.textContent = say
+    }
+
+    // Beside the sentence: which case this is and why it is one, how it compares, and an address for it.
+    tell(drawn) {
+      let why = ""
+      for (const { button, set, why: words } of this.cases) {
+        const here = Object.entries(set).every(([name, value]) => this.state[name] === value)
+        button.setAttribute("aria-pressed", here)
+        if (here) why = words
+      }
+      if (this.why.textContent !== why) this.why.textContent = why
+      this.keep.hidden = !drawn.facts
+      this.keep.setAttribute("aria-disabled", this.kept === drawn || drawn.label === this.kept.label)
+      this.against.textContent = this.compared()
+      if (this.steps) {
+        const all = this.values(this.along.values), at = all.indexOf(this.state[this.along.name])
+        this.steps[0].setAttribute("aria-disabled", at === 0)
+        this.steps[1].setAttribute("aria-disabled", at === all.length - 1)
+      }
+      this.link.renew()
+      this.stage.style.minHeight = `${this.room = Math.max(this.room || 0, drawn.height + (drawn.top ? drawn.top.height : 0))}px` // what stands below stays where it is
     }
   }
 

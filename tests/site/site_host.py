@@ -20,8 +20,13 @@ LINKS = {"a": "href", "link": "href", "script": "src", "img": "src", "source": "
 STEPPER = ("banks", "stepper-model", "stepper-pictures", "stepper")
 
 
+# Scripts that others need before them.
+ASKED = {"explorers": ("links", "explorer-cases")}
+
+
 def script_of(*names: str) -> str:
-    """The text of scripts of the site, behind the one that all of them ask."""
+    """The text of scripts of the site, behind those that they ask."""
+    names = [each for name in names for each in (*ASKED.get(name, ()), name)]
     return ";".join((ROOT / f"docs/assets/{name}.js").read_text(encoding="utf-8") for name in ("early", *names))
 
 

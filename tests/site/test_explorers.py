@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -199,6 +200,150 @@ def test_keyboard_moves_and_the_picture_fits(show, width):
     assert page.locator("table").is_hidden()
     page.get_by_role("button", name="Table of some cases").click()
     assert page.locator("table").is_visible()
+
+
+def press(page, words: str) -> None:
+    page.get_by_role("button", name=words, exact=True).click()
+
+
+def test_every_step_is_drawn_as_high_as_it_is_dear_and_can_be_chosen(show):
+    """The heights are those of Python's sectors and passes: a logarithm between the cheapest and the dearest."""
+    page = show(access_explorer(size=8))
+    for space in ("shared", "global"):
+        choose(page, "Memory", space)
+        requests = [access(stride, 0, 8, space) for stride in range(34)]
+        costs = [len(request.sectors) if space == "global" else len(passes(request)) for request in requests]
+        bars = page.locator("svg > path:is(.kl-bar, .kl-asked-bank)").evaluate_all(
+            "all => all.map(e => e.getBBox().height)"
+        )
+        most = math.log2(max(costs))
+        assert bars == pytest.approx([4 + 42 * math.log2(cost) / most for cost in costs], abs=0.01), space
+    page.locator("svg > path.kl-bar").nth(16).click()  # the chosen step, 1, is no such bar
+    assert ", 17 elements apart: " in said(page)
+    assert page.get_by_role("slider", name="Step", exact=True).get_attribute("aria-valuetext") == "17 elements"
+
+
+def test_a_case_worth_a_look_is_one_button_and_says_why(show):
+    page = show(access_explorer("shared"))
+    why = page.locator(".kl-explore__more [role=status]")
+    shared = page.get_by_role("group", name="shared memory")
+    shared.get_by_role("button", name="a padded column").click()
+    assert ", 33 elements apart: 1 pass over the banks" in said(page)
+    assert why.inner_text().startswith("One unused word in each row")
+    assert page.locator("button[aria-pressed=true]").all_inner_texts() == ["a padded column"]
+    press(page, "a column")
+    assert ", 32 elements apart: 32 passes over the banks" in said(page)
+    press(page, "one off the line")
+    assert ": 5 sectors, 160 bytes moved" in said(page)
+    move(page, "Offset", 3)  # no case any more
+    assert why.inner_text() == "" and page.locator("button[aria-pressed=true]").count() == 0
+
+
+@pytest.mark.parametrize("size", [(127, 255, 65), (300, 40, 64), (8, 8, 8)])
+def test_every_case_is_one_that_the_explorer_can_show(show, size):
+    """Pressed, its button stays pressed: nothing of what it sets had to be corrected."""
+    figures = [access_explorer(), tile_explorer(*size), merge_explorer(VALUES, 4), merge_explorer([2.0], 1), ROOFS]
+    page = show("".join(figures))
+    for figure in page.locator("figure").all():
+        for button in figure.locator(".kl-explore__cases button").all():
+            button.click()
+            assert button.get_attribute("aria-pressed") == "true", button.inner_text()
+            assert figure.locator(".kl-explore__more [role=status]").inner_text()
+
+
+def test_what_a_case_says_of_itself_is_so(show):
+    page = show(ROOFS)
+    press(page, "just under the ridge")
+    assert "limited by memory" in said(page)
+    slider = page.get_by_role("slider", name="M", exact=True)
+    slider.press("ArrowRight")
+    assert "limited by computing" in said(page)
+    press(page, "a single row")
+    press(page, "Compare with this")
+    press(page, "32 rows")
+    against = page.locator(".kl-explore__more").inner_text()
+    moved = [item * 4096 + 4096 * 4096 + item * 4096 for item in (1, 32)]
+    assert f"{moved[1] / moved[0]:.3g} times the time" in against and moved[1] / moved[0] < 1.05
+    page = show(merge_explorer(VALUES, 3))
+    press(page, "the largest arrives")
+    assert "The maximum grows to 6.0000" in said(page)
+    page = show(tile_explorer(127, 255, 65))
+    press(page, "long and narrow")
+    ratio = (127 * 65 * 16 + 65 * 255 * 1) / (127 * 65 * 4 + 65 * 255 * 4)
+    assert (
+        f"Against 32 × 64: {ratio:.3g} times the bytes, the same programs."
+        in page.locator(".kl-explore__more").inner_text()
+    )
+
+
+def test_two_cases_are_compared_by_what_both_of_them_have(show):
+    page = show(access_explorer("shared", stride=32))
+    more = page.locator(".kl-explore__more")
+    press(page, "a row")
+    assert more.inner_text().endswith("Against a step of 32: 1/32 of the passes.")
+    press(page, "Compare with this")
+    assert "Against" not in more.inner_text()
+    press(page, "16 bytes a lane")
+    assert more.inner_text().endswith("Against a step of 1: 4 times the passes.")
+    press(page, "in line")  # sectors are no passes
+    assert "Against" not in more.inner_text()
+
+
+def test_a_link_keeps_what_was_set(show):
+    page = show(ROOFS)
+    press(page, "a single row")
+    choose(page, "Element", "float32")
+    link = page.get_by_role("link", name="Link to this").get_attribute("href")
+    assert link == "#roofline:m=1;n=4096;k=4096;roof=1"
+    before = said(page)
+    press(page, "a cube")
+    for address, words in [
+        (link, before),
+        ("#roofline:m=3;n=x;nothing=1;k=16;;%E0%A4%A=", None),  # malformed: nothing of it is taken
+        ("#roofline:m=3;n=x;nothing=1;k=16", before.replace("1 × 4,096 × 4,096", "1 × 4,096 × 16")),
+        ("#tiles:bm=8", None),
+    ]:
+        last = said(page)
+        page.evaluate("address => { location.hash = address }", address)
+        page.wait_for_function("address => location.hash === address", arg=address)
+        page.wait_for_timeout(50)
+        assert said(page).partition(":")[0] == (words or last).partition(":")[0], address
+
+
+def test_a_walk_has_buttons_for_a_thumb(show):
+    page = show(merge_explorer(VALUES, 3), 390, has_touch=True)
+    previous, following = page.get_by_role("button", name="Previous step"), page.get_by_role("button", name="Next step")
+    assert previous.get_attribute("aria-disabled") == "true"
+    following.click()
+    following.click()
+    assert said(page).startswith("Step 3 of 3") and following.get_attribute("aria-disabled") == "true"
+    following.click(force=True)
+    assert said(page).startswith("Step 3 of 3")
+    assert following.bounding_box()["height"] >= 40
+
+
+def test_the_bar_of_a_sum_is_as_long_as_the_sum(show):
+    page = show(merge_explorer(VALUES, 2))
+    steps = merged(VALUES, 2)
+    longest = max(max(own[1], state[1]) for *_, own, state, _ in steps)
+    for step, (_, _, _, state, factor) in enumerate(steps):
+        move(page, "Step", step)
+        bars = page.locator("svg path").evaluate_all(
+            """all => all.map(e => [e.getAttribute("class"), e.getBBox()])
+            .filter(([name, box]) => box.height === 18).map(([name, box]) => [name, box.width])"""
+        )
+        scale = (page.locator(".kl-explore__stage").evaluate("e => e.clientWidth") - 12) / longest
+        assert sum(width for _, width in bars) == pytest.approx(state[1] * scale, abs=1.1)
+        old = [width for name, width in bars if name == "kl-own kl-c0"]
+        if step:
+            assert old == pytest.approx([max(1, steps[step - 1][3][1] * factor * scale)], abs=0.1)
+
+
+def test_what_stands_below_a_picture_stays_where_it_is(show):
+    page = show(access_explorer("shared", stride=32))
+    tall = page.locator(".kl-explore__stage").bounding_box()["height"]
+    press(page, "a row")
+    assert page.locator(".kl-explore__stage").bounding_box()["height"] == tall
 
 
 def test_without_the_script_the_table_stands(show):
