@@ -26,6 +26,7 @@
   }
 
   function build(place) {
+    let ready = false, linked = false
     const { limits: rules, kernels } = JSON.parse(place.dataset.occupancy)
     const id = `kl-occupancy-${++made}`
     const form = element("form", { class: "kl-occupancy__form", "aria-label": "Occupancy calculator" })
@@ -43,6 +44,7 @@
     arch.append(...options(Object.keys(rules.gpus).map(each => [each, `sm_${each}`])))
     arch.value = "90"
 
+    const tries = element("div", { class: "kl-explore__cases kl-occupancy__cases", role: "group", "aria-label": "Cases to try" })
     const number = (name, words, least, most, step) => {
       const typed = field(name, words, element("input", { type: "number", min: least, max: most, step: "1" }))
       const slider = element("input", { type: "range", min: least, max: most, step, "aria-label": `${words}, as a slider` })
@@ -63,9 +65,30 @@
     const shared = number("shared", "shared bytes a block", 0, most, 128)
 
     const answer = element("output", { class: "kl-occupancy__answer", "aria-live": "polite" })
+    const cliff = element("p", { class: "kl-occupancy__cliff", role: "status" })
+    const stairs = klCliffs.stairs(count => { registers.set(count); own() }) // see occupancy-cliffs.js
     const slots = element("div", { class: "kl-occupancy__slots", "aria-hidden": "true" })
     const list = element("table", { class: "kl-table kl-occupancy__limits" })
-    place.append(form, answer, slots, list)
+    const chosen = () => ({ arch: arch.value, threads: threads.read(), registers: registers.read(), shared: shared.read() })
+    const put = set => { threads.set(set.threads); registers.set(set.registers); shared.set(set.shared); own() }
+    const link = klLink(place, "occupancy", chosen, given => { // see links.js
+      if (given.arch in rules.gpus) arch.value = given.arch
+      for (const [name, pair] of Object.entries({ threads, registers, shared })) if (/^\d+$/.test(given[name])) { pair.set(given[name]); pair.set(pair.read()) }
+      kernel.value = ""
+      linked = true
+      if (ready) show()
+    })
+    place.append(tries, form, answer, cliff, stairs.svg, slots, list, link.box)
+
+    function offer() {
+      const buttons = klCliffs.cases(rules, arch.value).map(each => {
+        const made = element("button", { type: "button", class: "kl-button" }, each.name)
+        made.addEventListener("click", () => put(each.set))
+        made.set = each.set
+        return made
+      })
+      tries.replaceChildren(element("span", { class: "kl-explore__group" }, "Try:"), ...buttons)
+    }
 
     function own() { kernel.value = ""; show() }
 
@@ -86,6 +109,13 @@
         ? `${found.blocks} ${found.blocks === 1 ? "block" : "blocks"} at once: ${found.warps} of ${found.most} warps, ${share}%. ` +
           `One more is not possible: ${found.by.map(name => rules.reasons[name]).join(", and ")}.`
         : `Not even one block can be launched: ${found.by.join(" and ")}.`)
+      const here = chosen()
+      const steps = klCliffs.nextSteps(occupancy, rules, here)
+      cliff.textContent = klCliffs.words(steps, here.registers)
+      if (place.clientWidth) stairs.draw(occupancy, rules, here, Math.min(640, place.clientWidth - 28))
+      for (const button of tries.querySelectorAll("button"))
+        button.setAttribute("aria-pressed", String(Object.entries(button.set).every(([name, value]) => here[name] === value)))
+      link.renew()
       const inEach = found.blocks ? found.warps / found.blocks : 1
       slots.replaceChildren(...Array.from({ length: found.most }, (_, i) =>
         element("span", i < found.warps ? { class: `kl-occupancy__warp kl-occupancy__warp--${Math.floor(i / inEach) % 2}` } : { class: "kl-occupancy__free" })))
@@ -98,8 +128,16 @@
     }
 
     kernel.addEventListener("change", take)
-    arch.addEventListener("change", take)
-    take()
+    arch.addEventListener("change", () => { offer(); take() })
+    offer()
+    ready = true
+    linked ? show() : take()
+    let width = place.clientWidth
+    new ResizeObserver(() => {
+      if (place.clientWidth === width) return
+      width = place.clientWidth
+      show()
+    }).observe(place)
   }
 
   klEach(".kl-occupancy:empty", build) // see early.js

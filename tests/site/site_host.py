@@ -21,7 +21,7 @@ STEPPER = ("banks", "stepper-model", "stepper-pictures", "stepper")
 
 
 # Scripts that others need before them.
-ASKED = {"explorers": ("links", "explorer-cases")}
+ASKED = {"explorers": ("links", "explorer-cases"), "occupancy": ("links", "occupancy-cliffs")}
 
 
 def script_of(*names: str) -> str:

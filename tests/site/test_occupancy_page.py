@@ -46,7 +46,7 @@ def page(chromium, tmp_path):
         target.write_text(text, encoding="utf-8")
         made.goto(target.as_uri())
         contexts.append(context)
-        made.faults = faults
+        made.faults, made.path = faults, target
         return made
 
     contexts: list = []
@@ -104,6 +104,68 @@ def test_a_number_that_no_gpu_takes_is_not_taken_in_silence(page):
     threads.blur()
     assert threads.input_value() == "1024" and "This is for" not in answer.inner_text()
     assert shown.faults == []
+
+
+def test_the_next_step_of_the_stairs_is_where_python_finds_it(page):
+    shown = page()
+    rules = json.loads(html.unescape(occupancy_figure(KERNELS).split('data-occupancy="')[1].split('"')[0]))["limits"]
+    pick = random.Random(11)
+    cases = [(90, 256, 64, 0), (90, 1024, 64, 0), (90, 1024, 65, 0), (80, 32, 12, 200 << 10)]
+    cases += [
+        (pick.choice(list(MULTIPROCESSORS)), pick.randint(1, 1024), pick.randint(0, 255), pick.randint(0, 99 << 10))
+        for _ in range(400)
+    ]
+    asked = """([rules, cases]) => cases.map(([arch, threads, registers, shared]) =>
+        klCliffs.nextSteps(klOccupancy, rules, { arch: String(arch), threads, registers, shared }))"""
+    for (arch, threads, registers, shared), found in zip(cases, shown.evaluate(asked, [rules, cases]), strict=True):
+        warps = [occupancy(arch, threads, count, shared).warps for count in range(256)]
+        here = warps[registers]
+        after = [(r, w) for r, w in enumerate(warps) if r > registers and w != here]
+        before = [(r, w) for r, w in enumerate(warps) if r < registers and w != here]
+        for said, right in (found["up"], after[:1]), (found["down"], before[-1:]):
+            assert ((said and [(said["registers"], said["warps"])]) or []) == right, (arch, threads, registers, shared)
+
+
+def test_a_cliff_is_one_button_away_and_says_what_one_register_costs(page):
+    shown = page()
+    answer, cliff = shown.locator("output"), shown.locator(".kl-occupancy__cliff")
+    shown.get_by_role("button", name="64 registers", exact=True).click()
+    fewer = occupancy(90, 256, 65, 0)
+    assert cliff.inner_text().startswith(f"With 65 registers, 1 more, {fewer.warps} warps are left; ")
+    shown.get_by_role("button", name="65 registers", exact=True).click()
+    assert f"{fewer.warps} of 64 warps" in answer.inner_text()
+    assert shown.locator("button[aria-pressed=true]").all_inner_texts() == ["65 registers"]
+    shown.get_by_role("button", name="64, of 1024 threads").click()
+    assert "1 more, it can no longer be launched" in cliff.inner_text()
+    for arch in MULTIPROCESSORS:  # half of what a multiprocessor has is room for two blocks, and one byte more is not
+        shown.get_by_label("GPU").select_option(str(arch))
+        blocks = []
+        for name in ("half of the shared memory", "one byte more"):
+            shown.get_by_role("button", name=name).click()
+            blocks.append(int(answer.inner_text().split()[0]))
+        assert blocks == [2, 1], arch
+    assert shown.faults == []
+
+
+def test_the_stairs_are_pressed_and_the_link_keeps_the_place(page):
+    shown = page()
+    stairs = shown.locator(".kl-occupancy__stairs")
+    box = stairs.bounding_box()
+    stairs.click(position={"x": 34 + (box["width"] - 42) * 128 / 255, "y": 60})
+    assert shown.get_by_label("registers a thread", exact=True).input_value() == "128"
+    words = shown.locator("output").inner_text()
+    link = shown.get_by_role("link", name="Link to this").get_attribute("href")
+    assert link == "#occupancy:arch=90;threads=256;registers=128;shared=4096"
+    for address, said in ((link, words), ("#occupancy:arch=7;threads=-4;registers=999999", "255 registers")):
+        shown.goto("about:blank")
+        shown.goto((Path(shown.path)).as_uri() + address)
+        if said == words:
+            assert shown.locator("output").inner_text() == words
+        else:
+            assert shown.get_by_label("registers a thread", exact=True).input_value() == "255"
+            assert shown.get_by_label("GPU").input_value() == "90"
+    assert shown.faults == []
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_without_scripts_there_is_a_table_and_no_empty_box(page):
