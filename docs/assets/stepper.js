@@ -106,7 +106,9 @@
       controls.setAttribute("aria-label", `Walk through ${this.kernel}`)
       this.live = element("div", { className: "kl-stepper__live" }, controls, this.say)
       this.figure.prepend(this.live)
-      ;(this.source || this.live).after(this.pictures, legend(this))
+      const key = legend(this)
+      key.append(...this.linked())
+      ;(this.source || this.live).after(this.pictures, key)
       this.live.addEventListener("keydown", event => this.key(event))
       this.pictures.addEventListener("keydown", event => this.key(event))
     }
@@ -120,6 +122,20 @@
       this.sliders[name] = { input, output }
       const label = element("label", { htmlFor: id, textContent: capital(name) })
       return element("div", { className: "kl-stepper__slider" }, label, input, output)
+    }
+
+    // A link to this step of this thread; a page of `lessons trace`, which is a file of its own, has none.
+    linked() {
+      if (!window.klLink) return []
+      const read = () => ({ [this.who]: this.blocks[this.block].number, step: this.step + 1, ...(this.threads && { thread: this.thread }) })
+      const take = given => {
+        const block = this.blocks.findIndex(each => String(each.number) === given[this.who])
+        const whole = (words, less) => /^\d+$/.test(words) ? words - less : undefined
+        this.pause()
+        this.go({ block: block < 0 ? undefined : block, step: whole(given.step, 1), thread: whole(given.thread, 0) })
+      }
+      this.link = klLink(this.figure, "walk", read, take) // see links.js
+      return [this.link.box]
     }
 
     key(event) {
@@ -238,6 +254,7 @@
       // A button that loses its use while it has the focus would drop the focus, so it is only said to be off.
       this.previous.setAttribute("aria-disabled", this.step === 0)
       this.next.setAttribute("aria-disabled", this.step === this.steps.length - 1)
+      this.link?.renew()
       const words = this.sentence()
       if (this.say.textContent !== words) this.say.textContent = words
       this.showLine()

@@ -21,7 +21,7 @@ STEPPER = ("banks", "stepper-model", "stepper-pictures", "stepper")
 
 
 # Scripts that others need before them.
-ASKED = {"explorers": ("links", "explorer-cases"), "occupancy": ("links", "occupancy-cliffs")}
+ASKED = {"explorers": ("links", "explorer-cases"), "occupancy": ("links", "occupancy-cliffs"), "stepper": ("links",)}
 
 
 def script_of(*names: str) -> str:

@@ -426,3 +426,29 @@ def test_a_name_from_outside_is_never_markup(look):
         assert page.locator("img").count() == 0
         assert f"reads {evil}[0]." in words(page)
         assert page.locator(".kl-stepper__name strong").nth(1).inner_text() == evil
+
+
+def open_at(page, address: str) -> str:
+    """What the first stepper of the page says when a link leads to it."""
+    page.evaluate("address => { location.hash = address }", address)
+    page.wait_for_function("address => location.hash === address", arg=address)
+    page.wait_for_timeout(50)
+    return page.locator(".kl-stepper__say").first.inner_text()
+
+
+def test_a_link_leads_to_one_step_of_one_thread(look):
+    with look(page_of(stepper(cuda_trace(), source=SOURCE), stepper(triton_trace()))) as page:
+        own = page.locator("figure").first
+        move(own, step=2, thread=67)
+        words = page.locator(".kl-stepper__say").first.inner_text()
+        addresses = "all => all.map(a => a.getAttribute('href'))"
+        links = page.get_by_role("link", name="Link to this").evaluate_all(addresses)
+        assert links == ["#walk:block=0;step=3;thread=67", "#walk-2:program=0;step=1"]
+        move(own, step=0, thread=0)
+        first = page.locator(".kl-stepper__say").first.inner_text()
+        assert first != words
+        assert open_at(page, links[0]) == words
+        for wrong in ("#walk:step=x;thread=;block=9", "#walk:step=", "#walk:%", "#walk-2:step=2", "#steppers"):
+            assert open_at(page, wrong) == words, wrong
+        assert page.locator(".kl-stepper__say").last.inner_text().startswith("Step 2 of 2")
+        assert "thread 95" in open_at(page, "#walk:thread=99999").lower()
