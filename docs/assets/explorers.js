@@ -358,7 +358,7 @@
 
     // The reader's case beside the kept one: a factor for each fact that both have.
     compared() {
-      const part = ratio => Math.abs(1 / ratio - Math.round(1 / ratio)) < .005 ? `1/${short(1 / ratio)}` : `${short(100 * ratio)}%`
+      const part = ratio => Math.abs(1 / ratio - Math.round(1 / ratio)) < .005 ? `1/${Math.round(1 / ratio)}` : `${short(100 * ratio)}%`
       const times = ratio => Math.abs(ratio - 1) < .005 ? "the same" : ratio > 1 ? `${short(ratio)} times the` : `${part(ratio)} of the`
       const both = Object.keys(this.last.facts || {}).filter(name => name in this.kept.facts)
       if (!both.length || both.every(name => this.last.facts[name] === this.kept.facts[name])) return ""

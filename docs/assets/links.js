@@ -48,4 +48,14 @@
     renew()
     return { box: klElement("span", { className: "kl-link__box" }, done, link), renew }
   }
+
+  // A link of the text may show something in a figure: [thread 0](#heading){ data-shows="walk:step=6;thread=0" }. Without
+  // this script it leads to the heading.
+  document.addEventListener("click", event => {
+    const link = event.target instanceof Element && event.target.closest("a[data-shows]")
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return
+    event.preventDefault()
+    if (location.hash === `#${link.dataset.shows}`) dispatchEvent(new HashChangeEvent("hashchange"))
+    else location.hash = link.dataset.shows
+  })
 })()

@@ -44,7 +44,6 @@
     arch.append(...options(Object.keys(rules.gpus).map(each => [each, `sm_${each}`])))
     arch.value = "90"
 
-    const tries = element("div", { class: "kl-explore__cases kl-occupancy__cases", role: "group", "aria-label": "Cases to try" })
     const number = (name, words, least, most, step) => {
       const typed = field(name, words, element("input", { type: "number", min: least, max: most, step: "1" }))
       const slider = element("input", { type: "range", min: least, max: most, step, "aria-label": `${words}, as a slider` })
@@ -65,6 +64,7 @@
     const shared = number("shared", "shared bytes a block", 0, most, 128)
 
     const answer = element("output", { class: "kl-occupancy__answer", "aria-live": "polite" })
+    const tries = element("div", { class: "kl-explore__cases kl-occupancy__cases", role: "group", "aria-label": "Cases to try" })
     const cliff = element("p", { class: "kl-occupancy__cliff", role: "status" })
     const stairs = klCliffs.stairs(count => { registers.set(count); own() }) // see occupancy-cliffs.js
     const slots = element("div", { class: "kl-occupancy__slots", "aria-hidden": "true" })

@@ -452,3 +452,17 @@ def test_a_link_leads_to_one_step_of_one_thread(look):
             assert open_at(page, wrong) == words, wrong
         assert page.locator(".kl-stepper__say").last.inner_text().startswith("Step 2 of 2")
         assert "thread 95" in open_at(page, "#walk:thread=99999").lower()
+
+
+def test_a_link_of_the_text_shows_its_step_in_the_figure(look):
+    text = '<p><a href="#there" data-shows="walk:step=2;thread=67">thread 67</a></p><h2 id="there">There</h2>'
+    html = cuda_page().replace("<h1>", text + "<h1>")
+    with look(html) as page:
+        words = page.locator(".kl-stepper__say").first
+        for _ in range(2):  # the second time, the address says it already
+            page.get_by_role("link", name="thread 67").click()
+            page.wait_for_function("document.querySelector('.kl-stepper__say').textContent.startsWith('Step 2')")
+            assert "thread 67" in words.inner_text().lower()
+            slider(page, "Step").fill("3")
+    with look(html, java_script_enabled=False) as page:
+        assert page.get_by_role("link", name="thread 67").get_attribute("href") == "#there"
