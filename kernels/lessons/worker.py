@@ -73,6 +73,7 @@ def run_job(job: dict[str, Any], channel: io.TextIOBase) -> None:
     "session", "returncode", "raises", "replay"}`` and inline values ``{"kind": "inline", "id", "line", "expression"}``.
     """
     os.chdir(job["root"])
+    own = os.getpid()
     telltale = Telltale(job["root"], job["page"])
     capture = Capture()
     sessions: dict[str, ModuleType] = {}
@@ -94,6 +95,8 @@ def run_job(job: dict[str, Any], channel: io.TextIOBase) -> None:
             report = _run_inline(item, module, job["page"])
         else:
             report = _run_block(item, module, job["page"], lines, capture)
+        if os.getpid() != own:
+            os._exit(0)  # the child of a block that forked: the page goes on in its parent alone
         telltale.active = False
         surroundings.leave(session)
         report["seconds"] = time.perf_counter() - began

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import traceback
 import warnings  # noqa: F401
+from pathlib import Path
 
 _FILE_LIMIT = 1 << 30  # a block that floods a file is stopped before the disk is full
 
@@ -32,6 +33,24 @@ def die_with_parent() -> None:
     """Be killed when the parent is (Linux), so that a killed build leaves nothing running."""
     with contextlib.suppress(Exception):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of every process below this one that loses its own (Linux)."""
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(36, 1)
+
+
+def _end_orphans() -> None:
+    """End what a page left running in a group of its own, a server say (Linux)."""
+    with contextlib.suppress(OSError):
+        while True:
+            left = [int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+            if not left:
+                return
+            for each in left:
+                os.kill(each, signal.SIGKILL)
+                os.waitpid(each, 0)
 
 
 def serve(channel: socket.socket) -> None:
@@ -60,6 +79,8 @@ def serve(channel: socket.socket) -> None:
 def _supervise(job: dict, descriptor: int) -> None:
     """Start the worker in a process group of its own, clean up behind it and tell how it ended."""
     die_with_parent()
+    os.setpgid(0, 0)  # a block that ends its parent's group ends its own page, and no other
+    _adopt_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pipe = os.fdopen(descriptor, "w", encoding="utf-8")
     temporary = tempfile.mkdtemp(prefix="lesson-")  # what blocks leave there goes with their page
@@ -74,6 +95,7 @@ def _supervise(job: dict, descriptor: int) -> None:
     _, status = os.waitpid(worker, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker, signal.SIGKILL)  # what the page left running
+    _end_orphans()
     shutil.rmtree(temporary, ignore_errors=True)
     pipe.write("\n" + json.dumps({"event": "exit", "status": os.waitstatus_to_exitcode(status)}) + "\n")
     pipe.flush()

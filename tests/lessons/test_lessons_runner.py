@@ -178,6 +178,39 @@ def test_what_a_block_leaves_in_the_temporary_folder_goes_with_its_page(running,
     assert list(temporary.iterdir()) == []
 
 
+@forks
+def test_the_child_of_a_block_that_forks_does_not_go_on_with_the_page(running):
+    first = job(running.root, "import os\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\nprint('it')", "a")
+    second = job(running.root, "with open('ran', 'a') as file:\n    print(os.getpid(), file=file)", "b")
+    both = Job("page", first.path, first.items + second.items, first.limits | second.limits)
+    started = []
+    [(_, result)] = running.run([both], progress=lambda _, item: started.append(item))
+    assert started == ["a", "b"] and result.reports["a"]["text"].split() == ["it", "it"]
+    assert len((running.root / "ran").read_text().split()) == 1
+
+
+@forks
+def test_a_block_that_ends_its_parents_group_ends_no_other_page(running):
+    other = job(running.root, "open('began', 'w').close()\nimport time\ntime.sleep(3)\nprint('other')", "other")
+    code = "import os, pathlib, signal, time\nwhile not pathlib.Path('began').exists():\n    time.sleep(0.01)\n"
+    ends = job(running.root, code + "os.killpg(os.getpgid(os.getppid()), signal.SIGKILL)\ntime.sleep(60)", "ends")
+    results = {each.page: result for each, result in running.run([other, ends])}
+    assert results["other"].reports["other"]["text"] == "other\n"
+    assert results["ends"].ended == "ended without a report"
+
+
+@forks
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who is left")
+def test_a_process_in_a_group_of_its_own_ends_with_its_page(running):
+    code = "import subprocess\nmade = subprocess.Popen(['sleep', '600'], start_new_session=True)\nprint(made.pid)"
+    left = int(printed(only(running, code)))
+    try:
+        assert gone(left, within_s=3)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(left, signal.SIGKILL)
+
+
 BUILD = """
 import sys
 from pathlib import Path
