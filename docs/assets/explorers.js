@@ -2,13 +2,22 @@
 // without this script the table that it hides shows some of the same cases.
 (() => {
   "use strict"
+  if (!window.klPhases) throw new Error("banks.js is not there, so no explorer is made: their tables stay")
   const LANES = 32, BANKS = 32
   let made = 0
 
   // ---- small parts ----
   const element = window.klElement
   const count = (n, word, many = `${word}s`) => `${n.toLocaleString("en")} ${n === 1 ? word : many}`
-  const short = n => n >= 1e9 || (n && n < 1e-3) ? n.toExponential(2) : n >= 100 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
+  // As number of kernels/figures/html.py writes it, in the table that stands below.
+  function short(n) {
+    if (Number.isInteger(n) && n < 1e15) return n.toLocaleString("en")
+    if (n < 1e-4 || n >= 1e9) return n.toExponential(2).replace(/e([-+])(\d)$/, "e$10$2")
+    const places = Math.max(0, 2 - Math.floor(Math.log10(n))), half = n.toFixed(places + 1), up = n.toFixed(places)
+    const even = half.endsWith("5") && Number.isInteger(n * 2 ** (places + 1)) && up.slice(-1) % 2 // of two as near, the even one
+    const words = even ? half.slice(0, -1) : up
+    return places ? words : Number(words).toLocaleString("en")
+  }
   const range = (n, f) => Array.from({ length: n }, (_, i) => f(i))
   const up = (a, b) => Math.ceil(a / b)
   const text = (x, y, words, name = "") => `<text class="kl-t ${name}" x="${x}" y="${y}">${words}</text>`
@@ -430,5 +439,6 @@
     }
   }
 
+  window.klExplorers = { KINDS, short } // for tests
   klFigures("figure.kl-fig--explore:not(.kl-explore--live)", "kl-explores", figure => new Explorer(figure)) // see early.js
 })()

@@ -1,6 +1,7 @@
 // What a stepper's data mean: buffers, steps, and what a request costs (see kernels/figures/stepper.py). It draws nothing.
 (() => {
   "use strict"
+  if (!window.klPhases) throw new Error("banks.js is not there, so no stepper is made: their tables stay")
   const WARP = 32, SECTOR = 32
   const READ = 0, WRITE = 1, ATOMIC = 2, BARRIER = 3
   const VERB = ["reads", "writes", "updates"], NOUN = ["read", "write", "update"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from math import log2
 
@@ -185,6 +186,72 @@ def test_roofline_names_the_limit(show):
     choose(page, "Element", "float32")
     moved = 4 * (4096 + 4096 + 4096 * 4096)
     assert f"{moved / 4e6:.1f} µs at least" in said(page)
+
+
+def words(kind: str, state: dict, data: dict) -> dict:
+    return {"kind": kind, "state": state, "data": data}
+
+
+def cases_of_all_kinds(pick: random.Random):
+    """What the reader may choose, with what Python says of it: parts of the sentence."""
+    for _ in range(400):
+        stride, offset, size = pick.randrange(34), pick.randrange(32), pick.choice((4, 8, 16))
+        found = access(stride, offset, size, "global")
+        state = {"space": "global", "stride": stride, "offset": offset, "size": size}
+        yield words("access", state, {"sector": 32}), [f"moved, {number(100 * found.efficiency)}% of them used"]
+        found = access(stride, offset, size, "shared")
+        said = f"banks; {found.ideal_wavefronts} pass{'es' * (found.ideal_wavefronts != 1)} would do"
+        yield words("access", state | {"space": "shared"}, {}), [f": {len(passes(found))} pass", said]
+    for _ in range(400):
+        m, n, k = (pick.choice((1, 8, 9, pick.randint(1, 500))) for _ in range(3))
+        tile_m, tile_n, tile_k, item = *(pick.choice((8, 32, 256)) for _ in range(3)), pick.choice((2, 4))
+        down, across = -(-m // tile_m), -(-n // tile_n)
+        loaded = (m * k * across + k * n * down) * item
+        state = {"bm": tile_m, "bn": tile_n, "bk": tile_k, "program": down * across - 1, "step": -(-k // tile_k)}
+        said = [
+            f"{loaded:,} bytes in all, {number(2 * m * n * k / loaded)} operations a byte",
+            f"of {down * across} owns",
+        ]
+        yield words("tiles", state, {"m": m, "n": n, "k": k, "item": item}), said
+    for _ in range(400):
+        m, n, k = (2 ** pick.randrange(15) for _ in range(3))
+        flops, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
+        memory_us, flops_us = moved / 4217.3e3, flops / 989.4e6
+        state = {"m": m, "n": n, "k": k, "roof": 0}
+        said = [
+            f"{number(flops / moved)} operations a byte",
+            f"takes {number(memory_us)} µs, computing {number(flops_us)} µs",
+            f"{number(max(memory_us, flops_us))} µs at least, {number(min(989.4, flops / moved * 4.2173))} TFLOP/s",
+        ]
+        yield words("roofline", state, {"roofs": [{"name": "a", "peak": 989.4, "item": 2}], "memory": 4217.3}), said
+
+
+def test_every_choice_gets_the_sentence_that_python_computes(show):
+    """Also to the digit: a table's 16.0 is not 16 in the sentence above it."""
+    page = show(access_explorer())
+    cases = list(cases_of_all_kinds(random.Random(9)))
+    said = page.evaluate(
+        "cases => cases.map(c => klExplorers.KINDS[c.kind].draw(c.state, c.data, 800).say)", [case for case, _ in cases]
+    )
+    for (case, parts), one in zip(cases, said, strict=True):
+        assert [part for part in parts if part not in one] == [], (case, one)
+
+
+def test_numbers_are_written_as_in_tables(show):
+    pick = random.Random(4)
+    numbers = [10 ** pick.uniform(-7, 12) for _ in range(2000)] + [pick.randrange(1, 8000) / 8 for _ in range(500)]
+    numbers += [0, 1e-4, 99.96, 999.6, 6.475, 2.625, 1e9, 1.5e9, 123456789.5, 1e14]
+    assert show(access_explorer()).evaluate("all => all.map(klExplorers.short)", numbers) == [
+        number(n) for n in numbers
+    ]
+
+
+def test_where_a_script_is_missing_the_tables_stand(chromium):
+    """A choice that needs the banks would else change the slider and not the picture."""
+    page = chromium.new_page()
+    page.set_content(FRAME.format(css="", script=script_of("explorers"), figure=access_explorer()))
+    assert page.locator("table").is_visible() and page.locator("input, button").count() == 0
+    page.close()
 
 
 @pytest.mark.parametrize("width", [390, 1280])
