@@ -46,7 +46,7 @@
 
     const number = (name, words, least, most, step) => {
       const typed = field(name, words, element("input", { type: "number", min: least, max: most, step: "1" }))
-      const slider = element("input", { type: "range", min: least, max: most, step, "aria-label": `${words}, as a slider` })
+      const slider = element("input", { type: "range", min: up(least, step), max: most, step, "aria-label": `${words}, as a slider` })
       form.append(slider)
       const set = value => { typed.value = value; slider.value = value }
       const read = () => Math.min(most, Math.max(least, Math.round(Number(typed.value)) || least))

@@ -83,12 +83,24 @@ def test_controls_take_a_kernel_and_numbers_of_ones_own(page):
     slider = shown.get_by_label("threads a block, as a slider")
     slider.focus()
     shown.keyboard.press("End")
-    assert shown.get_by_label("threads a block", exact=True).input_value() in ("993", "1024")
+    assert shown.get_by_label("threads a block", exact=True).input_value() == "1024"
     assert answer.inner_text() == "Not even one block can be launched: registers."
     shown.get_by_label("kernel").select_option(label="large <b>")
     assert answer.inner_text().startswith("1 block at once: 32 of 48 warps, 67%.")
     assert shown.faults == []
     assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_slider_of_threads_goes_by_whole_warps(page):
+    shown = page()
+    typed, slider = (shown.get_by_label(f"threads a block{more}", exact=True) for more in ("", ", as a slider"))
+    slider.focus()
+    shown.keyboard.press("ArrowRight")  # from the 256 of the first kernel
+    assert typed.input_value() == "288"
+    shown.keyboard.press("Home")
+    assert typed.input_value() == "32"
+    typed.fill("1")
+    assert shown.locator("output").inner_text().startswith("32 blocks at once: 32 of 64 warps")
 
 
 def test_a_number_that_no_gpu_takes_is_not_taken_in_silence(page):
