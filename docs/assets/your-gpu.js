@@ -3,6 +3,7 @@
 (() => {
   "use strict"
   const MOST_BYTES = 20e6 // of all files together
+  const MOST_SPEED = 1e9 // TFLOP/s or GB/s: what is faster is no measurement, and has no place on an axis
   const element = window.klElement
   const short = n => n === null || n === undefined ? "—" : n >= 1000 ? Math.round(n).toLocaleString("en") : String(+n.toPrecision(3))
   // As shape_text of kernels/figures/html.py writes it.
@@ -45,11 +46,18 @@
     return null
   }
 
+  // The text of a file; `>` of Windows' own shell writes two bytes a sign, and says so in the first two.
+  async function textOf(file) {
+    const bytes = await file.arrayBuffer(), [first, second] = new Uint8Array(bytes)
+    const name = first === 0xff && second === 0xfe ? "utf-16le" : first === 0xfe && second === 0xff ? "utf-16be" : "utf-8"
+    return new TextDecoder(name).decode(bytes)
+  }
+
   // A file's document, or an Error whose message is a sentence.
   async function documentOf(file, schema) {
     let value, text
     try {
-      text = await file.text()
+      text = await textOf(file)
     } catch {
       throw new Error(`${file.name} cannot be read; a folder cannot be dropped, its files can.`)
     }
@@ -147,7 +155,7 @@
     const dots = rows.filter(({ our }) => our.intensity).flatMap(({ record, our }) => [
       { our, x: our.intensity, y: our.gb * our.intensity / 1e3, mark: round, name: "kl-c0", whose: "ours" },
       { our, x: our.intensity, y: record.gb_per_s * our.intensity / 1e3, mark: square, name: "kl-c1", whose: "yours" }])
-      .filter(dot => dot.y > 0)
+      .filter(dot => dot.y > 0 && dot.y < MOST_SPEED)
     if (!dots.length || !copy || !ourCopy) return null
     const xs = dots.map(d => Math.log10(d.x)), ys = dots.map(d => Math.log10(d.y))
     const x0 = Math.min(...xs) - .4, x1 = Math.max(...xs) + .5, y0 = Math.min(...ys) - .3, y1 = Math.max(...ys, x1 + Math.log10(Math.max(copy, ourCopy) / 1e3))
@@ -185,7 +193,7 @@
     }
     const mean = Math.exp(rows.reduce((a, { record, our }) => a + Math.log(record.median_us / our.us), 0) / rows.length)
     const words = `${rows.length} ${rows.length === 1 ? "case" : "cases"} in common. On ${theirs} ${rows.length === 1 ? "it takes" : "they take"} ${short(mean) === "1" ? "" : `${short(mean)} times `}as long as on ${data.gpu} (geometric mean).${left}`
-    const rates = documents.flatMap(each => each.limits.filter(limit => limit.name === "copy" && limit.gb_per_s).map(limit => limit.gb_per_s))
+    const rates = documents.flatMap(each => each.limits.filter(limit => limit.name === "copy" && limit.gb_per_s < MOST_SPEED).map(limit => limit.gb_per_s))
     const copy = rates.reduce((a, b) => Math.max(a, b), 0) // a file may hold more than a call takes arguments
     const picture = roofline(rows, copy, data.copy, theirs, data.gpu, Math.max(300, Math.min(760, place.clientWidth)))
     place.replaceChildren(element("p", {}, element("strong", { textContent: words })), ...(picture ? [picture] : []), table(rows, theirs, data.gpu))

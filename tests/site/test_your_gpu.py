@@ -281,6 +281,37 @@ def test_one_wrong_file_does_not_hide_the_right_one(page):
     assert "take 2 times as long" in page.locator(".kl-yours__shown").inner_text()
 
 
+GIVEN_AS_BYTES = """([text, bytes]) => {
+  const codes = [...text].map(sign => sign.charCodeAt(0)), data = new DataTransfer()
+  const wide = order => new Uint8Array([0xfeff, ...codes].flatMap(code => order([code >> 8, code & 255])))
+  const lines = () => "\\ufeff" + text.replaceAll("\\n", "\\r\\n")
+  const all = { le: () => wide(two => two.reverse()), be: () => wide(two => two), bom: lines }
+  data.items.add(new File([all[bytes]()], "mine.json"))
+  document.querySelector("main").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true }))
+}"""
+
+
+@pytest.mark.parametrize("how", ["le", "be", "bom"])
+def test_a_file_that_a_shell_wrote_with_two_bytes_a_sign_is_read(page, how):
+    """PowerShell's `>` does; an editor puts a mark at the beginning and its own ends of lines."""
+    page.evaluate(GIVEN_AS_BYTES, [json.dumps(slower(3), indent=1), how])
+    page.wait_for_function(
+        "document.querySelector('.kl-yours__note').textContent || document.querySelector('.kl-yours__shown *')"
+    )
+    assert page.locator(".kl-yours__note").inner_text() == ""
+    assert "take 3 times as long" in page.locator(".kl-yours__shown").inner_text()
+
+
+@pytest.mark.parametrize("speed", [1e308, 1.7e300, -1.0, 0.0])
+def test_a_speed_that_cannot_be_does_not_hang_the_page(page, speed):
+    document = slower(3)
+    for record in document["cases"][:-1] + document["limits"][: speed > 1e307]:
+        record["gb_per_s"] = speed
+    give(page, ("mine.json", document))
+    assert "take 3 times as long" in page.locator(".kl-yours__shown").inner_text()
+    assert page.locator(".kl-yours__shown svg.kl-svg text").count() < 60
+
+
 MANY_LIMITS = """text => {
   const given = JSON.parse(text), data = new DataTransfer()
   const small = { ...given.limits[0], method: "", bytes_moved: 0, samples_us: [], median_us: 1, gb_per_s: 1 }
