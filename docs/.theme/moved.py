@@ -1,12 +1,14 @@
 """A hook of mkdocs.yml: a page that moved leaves one behind that forwards, so that old links stay good.
 
 `extra.moved` names them, as paths below the documentation: `old/name.md: new/name.md`, with `#place` behind the new
-name where the old page became a part of another. The place that a link itself names is kept, as long as scripts run.
+name where the old page became a part of another. The place and the query that a link itself names are kept, as long
+as scripts run.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from html import escape
 from pathlib import Path
 
@@ -17,7 +19,7 @@ _PAGE = """<!doctype html>
 <title>This page has moved</title>
 <meta http-equiv="refresh" content="0; url={target}">
 <meta name="robots" content="noindex">
-{canonical}<script>location.replace({script} + (location.hash || {anchor}))</script>
+{canonical}<script>location.replace({script} + location.search + (location.hash || {anchor}))</script>
 </head>
 <body><p>This page has moved: <a href="{target}">go on to where it is now</a>.</p></body>
 </html>
@@ -51,7 +53,8 @@ def on_env(env, *, config, files):
             raise ValueError(f"mkdocs.yml, extra.moved: {old} forwards to {name}, which is no page")
         if files.get_file_from_path(old) is not None:
             raise ValueError(f"mkdocs.yml, extra.moved: {old} is a page, so it cannot forward to {name}")
-        place = old.removesuffix(".md") + (".html" if not config.use_directory_urls else "/index.html")
+        stem, folder = re.subn(r"(^|/)(index|README)$", r"\1index", re.sub(r"\.(md|ipynb)$", "", old))
+        place = stem + (".html" if folder or not config.use_directory_urls else "/index.html")
         address = posixpath.relpath(target.dest_uri, posixpath.dirname(place))
         if config.use_directory_urls:
             address = posixpath.dirname(address) + "/"

@@ -116,9 +116,15 @@ def test_a_moved_page_forwards_with_its_anchor(chromium, tmp_path):
     (tmp_path / "labs/new.html").write_text("<title>new</title><p id=place>here")
     context = chromium.new_context()
     page = context.new_page()
-    for old, new in (("guides/old.html", ""), ("guides/old.html#that", "#that"), ("part.html", "#place")):
+    ways = (
+        ("guides/old.html", ""),
+        ("guides/old.html#that", "#that"),
+        ("part.html", "#place"),
+        ("part.html?h=a+b", "?h=a+b#place"),
+    )
+    for old, new in ways:
         page.goto(f"{tmp_path.as_uri()}/{old}")
-        page.wait_for_url(f"**/labs/new.html{new}")
+        page.wait_for_url(lambda url, new=new: url.endswith(f"/labs/new.html{new}"))
     context.close()
 
 
@@ -126,6 +132,18 @@ def test_a_moved_page_says_where_without_scripts(tmp_path):
     forwarded(tmp_path, {"old.md": "labs/new.md#place"})
     page = Document((tmp_path / "old/index.html").read_text())
     assert page.links == ["../labs/new/#place"] and page.canonical == "https://here.example/labs/new/"
+
+
+@pytest.mark.parametrize("old", ["guides/index.md", "guides/README.md"])
+def test_a_page_that_its_folder_is_named_after_forwards_from_there(tmp_path, old):
+    """`guides/index.md` had the address guides/, and never guides/index/."""
+    forwarded(tmp_path, {old: "labs/new.md"})
+    assert Document((tmp_path / "guides/index.html").read_text()).links == ["../labs/new/"]
+
+
+def test_a_notebook_that_moved_forwards_from_its_address(tmp_path):
+    forwarded(tmp_path, {"notebooks/old.ipynb": "labs/new.md"})
+    assert Document((tmp_path / "notebooks/old/index.html").read_text()).links == ["../../labs/new/"]
 
 
 def test_a_moved_page_of_a_version_names_its_address(tmp_path):
