@@ -4,6 +4,7 @@
 (function () {
   "use strict"
   var sections = [], asked = "", tell = self.postMessage.bind(self)
+  var MOST = 200 // signs of a question that are looked for: whoever pastes a page does not wait for each of its words
   var TITLE = 1e6, IN_TITLE = 2e5, CODE = 5e4, PHRASE = 800
 
   function plain(html) {
@@ -68,7 +69,7 @@
   function ranked(groups, query) {
     var phrase = query.toLowerCase().replace(/["]/g, "").replace(/\s+/g, " ").trim()
     var several = phrase.indexOf(" ") > 0
-    var pieces = query.split(/\s+/).filter(isCode).map(function (each) { return each.toLowerCase() })
+    var pieces = Array.from(new Set(query.split(/\s+/).filter(isCode).map(function (each) { return each.toLowerCase() })))
     var unit = pieces.length ? CODE : several ? PHRASE : 0
     if (phrase.length < 2) return groups
     var found = new Map()
@@ -138,7 +139,7 @@
         }
       })
     } else if (message && message.type === 2) {
-      asked = message.data
+      asked = message.data.slice(0, MOST)
       message.data = asked.replace(/[^\p{L}\p{N}\p{M}_."\s]+/gu, " ").replace(/(^|\s)\.+|\.+(?=\s|$)/g, " ").trim()
     }
   })

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from site_host import ask, results
+from site_host import ROOT, ask, results
 
 # One process builds the site and keeps the browser.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
@@ -90,6 +90,29 @@ def test_a_term_a_symbol_a_command_or_a_result_leads_to_its_page(open_page, word
     first = by_page(found)[:among]
     assert any(expected in address for group in first for address in group for expected in pages), first
     assert wrong == []
+
+
+PASTED = """([code, words]) => {
+  const heard = [], told = [], lunr = { TokenSet: { prototype: {} } }
+  const self = { lunr, postMessage: message => told.push(message), addEventListener: (name, hear) => heard.push(hear) }
+  new Function("self", code)(self)
+  const send = data => { for (const hear of heard) hear({ data }); return data }
+  const docs = [{ location: "a/", title: "A", text: "what tl.load reads" }]
+  send({ type: 0, data: { docs } })
+  const sent = send({ type: 2, data: words }).data
+  self.postMessage({ type: 3, data: { items: [] } })
+  return [sent.length, told[0].data.items.length]
+}"""
+
+
+def test_a_page_that_is_pasted_is_not_looked_for_word_by_word(chromium):
+    """Each name of code in it was looked for in each section, which took many seconds."""
+    page = chromium.new_page()
+    code = (ROOT / "docs/assets/search-ranking.js").read_text(encoding="utf-8")
+    words = "tl.load " + " ".join(f"a_{number}" for number in range(1000))
+    asked, found = page.evaluate(PASTED, [code, words])
+    page.close()
+    assert asked <= 200 and found == 1
 
 
 def test_long_outputs_do_not_drown_the_search(deployed):
