@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+
+import click
 
 from kernels.lessons.keys import heard
 from kernels.lessons.preview import Preview
@@ -139,8 +142,8 @@ class EditedFirst:
         try:
             self.builder()
         except Exception as error:
-            if isinstance(error, SystemExit):  # the site generator has said it, and wants to end
-                log.error(str(error))
+            if why := _why(error):
+                log.error(why)
             elif isinstance(error, FileNotFoundError) and self._want_rebuild:  # renamed, say: the next build sees that
                 log.info("%s was gone before it was read; now again.", error.filename)
                 return None
@@ -149,6 +152,16 @@ class EditedFirst:
             log.error("An error ended the build; what is shown is what was built before.")
             return False
         return True
+
+
+def _why(error: Exception) -> str:
+    """What ended a build, in a sentence; "" where nobody knows it without a traceback."""
+    if isinstance(error, SystemExit | click.ClickException):  # the site generator has a sentence of its own
+        return str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror}{where}; make room, and save again."
+    return ""
 
 
 def _of_those_that_rest(count: int) -> str:

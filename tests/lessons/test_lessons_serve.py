@@ -16,6 +16,7 @@ from lessons_project import CONFIG, Preview, Project, fence, marks, until
 
 from kernels.lessons.command import why_it_ended
 from kernels.lessons.mkdocs_plugin.server import PreviewServer
+from kernels.lessons.preview_loop import _why
 
 pytestmark = pytest.mark.slow
 
@@ -287,6 +288,37 @@ def test_a_build_that_fails_leaves_what_is_shown(book):
     book.project.edit("docs/index.md", "Broken words", "New words")
     book.wait_for("New words")
     book.wait_for("Changed words", "two/")
+
+
+def test_a_mistake_in_the_settings_is_said_in_a_sentence(project):
+    project.page("index", "# I\n\nOld words.\n")
+    started = Preview(project)
+    try:
+        started.wait_for("Old words", limit_s=60)
+        project.edit("mkdocs.yml", "site_name: Small", "site_name: [Small")
+        until = time.monotonic() + 60
+        while "An error ended the build" not in (said := started.said.read_text()) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert 'mkdocs.yml", line 2, column 6' in said and "Traceback" not in said, said
+        project.edit("mkdocs.yml", "site_name: [Small", "site_name: Small")
+        project.edit("docs/index.md", "Old words", "New words")
+        started.wait_for("New words", limit_s=60)
+    finally:
+        started.end()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/site/a"), "No space left on device: /site/a; make room"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded; make room"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/hook.txt"), ""),  # nothing that was saved: a hook's own
+        (ValueError("no such word"), ""),
+    ],
+)
+def test_a_sentence_takes_the_place_of_a_traceback_only_where_it_says_all(error, said):
+    why = _why(error)
+    assert why.startswith(said) and bool(why) == bool(said)
 
 
 @pytest.fixture
