@@ -13,11 +13,28 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperGroup
 
 from kernels.lessons import check_command, new_command, scratch_command
 from kernels.lessons.model import NEEDS, Fault
 
+
+class _Commands(TyperGroup):
+    """All commands, any of which may find the disk full: what they write is whole, or as it was."""
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            where = f": {error.filename}" if error.filename else ""
+            _err.print(f"lessons: {error.strerror}{where}; make room, and run it again", markup=False)
+            raise typer.Exit(2) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     help="Build, preview and verify a site whose pages run their code.",

@@ -1,9 +1,13 @@
 """The command `lessons`: choosing pages and blocks, sharing work, saying what is wrong with a request."""
 
+import errno
+import os
 import re
 
 import pytest
 from lessons_project import CONFIG, Project, fence, marks
+
+from kernels.lessons import store
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +19,25 @@ def seven(tmp_path_factory) -> Project:
     assert project.lessons("accept").status == 0
     project.ran()
     return project
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.ENOSPC, "lessons: No space left on device; make room, and run it again\n"), (errno.EIO, "Traceback")],
+)
+def test_a_full_disk_is_a_sentence_and_leaves_what_was_accepted(project, monkeypatch, number, said):
+    project.page("index", f"# P\n\n{fence('print(1)', 'a')}")
+    assert project.lessons("accept").status == 0
+    before = project.accepted()
+    project.edit("docs/index.md", "print(1)", "print(2)")
+
+    def refuse(*arguments, **named):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(store, "write_whole", refuse)
+    done = project.lessons("accept")
+    assert done.status != 0 and said in done.text
+    assert project.accepted() == before
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 9])
