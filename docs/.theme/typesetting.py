@@ -2,18 +2,19 @@
 
 A cell of a table that holds a sentence wraps, and one that holds a figure or a name does not: only what still does not
 fit is scrolled. A table of three and more columns that holds a sentence is shown cell below cell on a narrow screen,
-where its last column would be out of sight; there cells say their column. A line of an output that is a sentence
-wraps, and what stands in columns is scrolled. An output that only says what was not measured yet is a paragraph. What
-a sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; a stressed word
-of a contract is stressed. What a program has wrapped into a column of its own is one line again on a phone, blanks
-between columns that no line needs are left out there, and a row that still does not fit is wrapped. An option such as
-`--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen, and a path is
-broken behind a stroke.
+where its last column would be out of sight; there cells say their column. A column of numbers that were handed over as
+text, 47% or 4.6 s, is set flush right like any other. A line of an output that is a sentence wraps, and what stands in
+columns is scrolled. An output that only says what was not measured yet is a paragraph. What a sentence quotes between
+backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a contract is stressed.
+What a program has wrapped into a column of its own is one line again on a phone, blanks between columns that no line
+needs are left out there, and a row that still does not fit is wrapped. An option such as `--output`, a short name such
+as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen, and a path is broken behind a stroke.
 """
 
 from __future__ import annotations
 
 import html
+import itertools
 import re
 
 from kernels.lessons.mends import Mends
@@ -32,6 +33,8 @@ _GROUP = re.compile(r'(<th scope="rowgroup"[^>]*>)(.*?)(?=</th>)', re.DOTALL)
 _ROW = re.compile(r"<tr[ >].*?</tr>", re.DOTALL)
 _BODY = re.compile(r"<tbody>.*</tbody>", re.DOTALL)
 _OPENING = re.compile(r"<td(?=[ >])")
+_ROW_CELL = re.compile(r"<(t[dh])([^<>]*)>(.*?)(?=</t[dh]>)", re.DOTALL)
+_NUMBER = re.compile(r"[<≤≥+\-−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?(%|×|[µnm]?s|[KMGT]i?B(/s)?))?|[—–]?")
 _PLAIN = re.compile(r'(?<!<div class="kl-stack">\n)<div class="kl-wide"><table>.*?</table></div>', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _LINE = re.compile(r"<(?:small|br)\b[^>]*>")
@@ -63,6 +66,7 @@ _VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]
 _PATH = re.compile(r"\b[\w./-]+/[\w.-]+\.(?:cu|cuh|py|md):\d+")
 _STROKE = re.compile(r"(?<=[/_])(?=\w)")
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+_DATED = re.compile(rf"{_DAY.pattern}(?=[^<>]*</t[dh]>)")  # in the words of a cell
 
 
 def _cell(match: re.Match) -> str:
@@ -91,8 +95,33 @@ def _wordy(head: re.Match) -> str:
     return f'{head[1]} class="{f"{head[2]} " if head[2] else ""}kl-wordy"{head[3]}'
 
 
+def _flush(table: str) -> str:
+    """The table with each column of numbers flush right, its heading with it; the first says what a row is."""
+    rows = [row for row in _ROW.findall(table) if "rowgroup" not in row]
+    columns = zip(*([_TAG.sub("", cell[2]).strip() for cell in _ROW_CELL.findall(row)] for row in rows))
+    flush = {
+        i
+        for i, (_, *cells) in enumerate(columns)
+        if i and any(any(map(str.isdigit, cell)) for cell in cells) and all(map(_NUMBER.fullmatch, cells))
+    }
+
+    def row(match: re.Match) -> str:
+        places = itertools.count()
+
+        def cell(found: re.Match) -> str:
+            if next(places) not in flush or "kl-num" in found[2]:
+                return found[0]
+            named = found[2] if "class=" in found[2] else f'{found[2]} class=""'
+            named = named.replace('class="', 'class="kl-num ').replace(' "', '"')
+            return f"<{found[1]}{named}>{found[3]}"
+
+        return _ROW_CELL.sub(cell, match[0])
+
+    return _ROW.sub(row, table) if flush else table
+
+
 def _figure(match: re.Match) -> str:
-    table = _CELL.sub(_cell, match[0])
+    table = _CELL.sub(_cell, _DATED.sub(r'<span class="kl-whole">\g<0></span>', _flush(match[0])))
     table = _COLUMN.sub(lambda head: head[1] + re.sub(r"(?<=[_.=])(?=\w)", "<wbr>", head[2]), table)
     table = _WORDY.sub(_wordy, table)
     table = _GROUP.sub(r'\1<span class="kl-over">\2</span>', table)

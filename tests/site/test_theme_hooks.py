@@ -236,7 +236,10 @@ LONG = "a sentence of more than sixty characters, which a narrow column would ma
 def test_a_table_of_three_columns_with_a_sentence_is_stacked():
     shown = typesetting(figure_table("name", 1.5, LONG))
     assert '<table class="kl-table kl-table--stack">' in shown
-    assert '<td data-column="head 1:">1.5' in shown and '<td data-column="head 2:" class="kl-long kl-prose">' in shown
+    assert (
+        '<td data-column="head 1:" class="kl-num">1.5' in shown
+        and '<td data-column="head 2:" class="kl-long kl-prose">' in shown
+    )
     assert "kl-table--stack" in typesetting(figure_table(LONG, 1, 2))
     for table in (figure_table("name", LONG), figure_table("name", 1, 2, 3), figure_table("n", "<i>a</i>" * 20, 2)):
         assert "kl-table--stack" not in typesetting(table)
@@ -251,7 +254,7 @@ def test_a_long_name_at_the_head_of_a_column_is_broken_behind_a_stroke():
 
 
 def test_a_heading_of_many_words_has_room():
-    table = figure_table("a", 1, 2).replace("head 1", "TFLOP/s with the fence")
+    table = figure_table("a", "b", "c").replace("head 1", "TFLOP/s with the fence")
     shown = typesetting(table.replace('<th scope="col">TF', '<th scope="col" class="kl-num">TF'))
     assert '<th scope="col" class="kl-num kl-wordy">TFLOP/s with the fence</th>' in shown
     assert shown.count("kl-wordy") == 1 and '<th scope="col" class="kl-wordy">TF' in typesetting(table)
