@@ -88,7 +88,7 @@ def test_a_printed_sentence_wraps_beside_columns_that_scroll(shown, width):
     columns = "  ".join(f"{i:>12,}" for i in range(0, 20_000, 1_000))
     page = shown(block(f"a  b\n{SENTENCE} {SENTENCE}"), width)
     assert overflow(page, "pre > code") <= 0
-    page = shown(block(f"{SENTENCE} {SENTENCE}\n{columns}"), width)
+    page = shown(block(f"{SENTENCE} {SENTENCE} {SENTENCE}\n{columns}"), width)
     assert overflow(page, "pre > code") > 0
     assert page.locator(".kl-says").evaluate("e => e.getBoundingClientRect().height") > 30
     shown_text = page.locator("pre > code").inner_text()
