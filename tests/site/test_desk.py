@@ -15,7 +15,10 @@ from kernels.figures.html import data_table
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("site")]
 
 THEME = Path(material.__file__).parent / "templates/assets/stylesheets"
-STYLES = [*sorted(THEME.glob("main.*.css")), *(ROOT / f"docs/assets/{name}.css" for name in ("lessons", "site"))]
+STYLES = [
+    *sorted(THEME.glob("main.*.css")),
+    *(ROOT / f"docs/assets/{name}.css" for name in ("lessons", "site", "occupancy")),
+]
 COLUMN = 976  # pixels that the article has beside the two lists of a window of 1440
 FRAME = """<!doctype html><html lang="en" dir="ltr"><meta charset="utf-8"><title>Desk</title><style>{css}</style>
 <body data-md-color-scheme="default"><article class="md-typeset" style="width: {width}px">{inside}</article>"""
@@ -145,3 +148,30 @@ def test_where_colours_are_forced_the_tab_of_the_page_has_a_line(shown):
     )
     lines = page.locator("li").evaluate_all("all => all.map(e => getComputedStyle(e).borderBottomWidth)")
     assert lines == ["0px", "2px"]
+
+
+def test_on_paper_the_lines_of_a_stepper_are_whole(shown):
+    lines = "\n".join(
+        f'<span data-line="{i}">{words}</span>' for i, words in ((1, f"{LINE} {LINE}"), (2, "y"), (3, "z"))
+    )
+    source = f'<pre class="kl-stepper__source"><code>{lines}</code></pre>'
+    page = shown(f'<figure class="kl-fig kl-fig--stepper">{source}</figure>', width=600)
+    assert page.locator("pre").evaluate("e => e.scrollWidth > e.clientWidth")
+    page.emulate_media(media="print")
+    assert page.locator("pre").evaluate("e => e.scrollWidth <= e.clientWidth")
+    tops = page.locator("pre span").evaluate_all("all => all.map(e => e.getBoundingClientRect().top)")
+    assert tops[2] - tops[1] < 30  # no empty line between them
+
+
+def test_on_paper_the_home_page_has_one_column(shown):
+    page = shown('<div class="kl-home"><div>words</div><div>picture</div></div>')
+    assert page.locator(".kl-home").evaluate("e => getComputedStyle(e).display") == "grid"
+    page.emulate_media(media="print")
+    assert page.locator(".kl-home").evaluate("e => getComputedStyle(e).display") == "block"
+
+
+def test_no_frame_stands_in_a_frame(shown):
+    calculator = '<div class="kl-occupancy">calculator</div>'
+    page = shown(f'<div class="kl-block"><figure>{calculator}</figure></div>{calculator}')
+    widths = page.locator(".kl-occupancy").evaluate_all("all => all.map(e => getComputedStyle(e).borderTopWidth)")
+    assert widths == ["0px", "1px"]
