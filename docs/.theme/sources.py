@@ -26,7 +26,7 @@ _BESIDE_SHOWN = re.compile(r"<strong>Read\s+beside\s+this\s+page</strong>.*?</p>
 _UNLINKED = re.compile(r"(?<!\">)<code>([\w/]+\.\w+)</code>")
 _CAPTION = re.compile(
     r'(<figure class="kl-excerpt[^>]*data-source="([^"]+)" data-lines="(\d+)-(\d+)".*?<figcaption>[^<]*)'
-    r"(<code>.*?</code>)",
+    r"<code>([^<,]*)(.*?</code>)",
     re.DOTALL,
 )
 _LINE = re.compile(r'<span class="linenos" data-linenos=" *(\d+) "></span>')
@@ -103,7 +103,7 @@ def on_files(files, *, config):
 
 
 def on_page_content(content: str, *, page, config, files) -> str:
-    """The page, its excerpts linked to their first lines, and the lines of a whole file with anchors."""
+    """The page, the files of its excerpts linked to their first lines, and the lines of a whole file with anchors."""
 
     def link(match: re.Match) -> str:
         target = files.get_file_from_path(_whole.get(match[2], f"{FOLDER}/{match[2]}.md"))
@@ -111,7 +111,8 @@ def on_page_content(content: str, *, page, config, files) -> str:
             return match[0]
         first, last = match[3], match[4]
         address = f"{target.url_relative_to(page.file)}#L{first}" if target is not page.file else f"#L{first}"
-        return f'{match[1]}<a href="{address}">{match[5]}</a>, lines {first}–{last}'
+        lines = f'<span class="kl-whole">lines {first}–{last}</span>'
+        return f'{match[1]}<code><a href="{address}">{match[5]}</a>{match[6]}, {lines}'
 
     def beside(match: re.Match) -> str:
         return _UNLINKED.sub(named, match[0])

@@ -8,7 +8,9 @@ columns is scrolled. An output that only says what was not measured yet is a par
 backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a contract is stressed.
 What a program has wrapped into a column of its own is one line again on a phone, blanks between columns that no line
 needs are left out there, and a row that still does not fit is wrapped. An option such as `--output`, a short name such
-as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen, and a path is broken behind a stroke.
+as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen, and a path is broken behind a stroke. A
+number stands in one line with its unit, a shape and a range are not torn, and a name that is longer than a line of a
+phone is broken between its words. A computed value that is a sentence is not underlined.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ SENTENCE = 16  # characters up to which a cell holds a figure or a name, and sta
 PROSE = 60  # characters from which on a narrow column would be a ladder of words
 PHONE = 38  # characters that a line of an output has on a narrow screen
 NAME = 26  # characters up to which a name or an option with a hyphen stays in one line
+LINE = 36  # characters of code from which on a name may not fit into a line of a phone
+VALUE = 60  # characters from which on a computed value is no figure but a sentence
 
 _TABLE = re.compile(r'<table class="kl-table(?: kl-table--stack[^"]*)?">.*?</table>', re.DOTALL)
 _CELL = re.compile(r'<(td|th scope="row")((?: data-column="[^"]*")?)>((?:(?!</t[dh]>).)*)</(t[dh])>', re.DOTALL)
@@ -65,6 +69,18 @@ _HEADING = re.compile(r"(?<=<code>)[\w./-]+(?=</code>(?:<a class=\"headerlink\"[
 _VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]*')
 _PATH = re.compile(r"\b[\w./-]+/[\w.-]+\.(?:cu|cuh|py|md):\d+")
 _STROKE = re.compile(r"(?<=[/_])(?=\w)")
+_LONG = re.compile(rf"(?<!<span></span>)<code>([^<>]*[\w.:/]{{{LINE + 1}}}[^<>]*)</code>")
+_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[\w)][_.:/])(?=\w)")
+_UNITS = r"(?:[mnµμu]?s|[kKMGTP]i?B(?:/s)?|[MGTP]FLOP(?:s|/s)?|bytes?|bits?|[kMG]?Hz|W|%)(?![\w/])"
+_TOGETHER = re.compile(
+    rf"(?<![\w.])\d[\d.,]*(?:e[-−]?\d+)? {_UNITS}|(?<![\w.])\d[\d.,]*(?:e[-−]\d+|(?: [×x] \d[\d,]*)+|–\d+)"
+    r"|(?<!= )\b[A-Za-z] = \d[\d,]*"
+)
+_FILE = re.compile(r"(?<![\w/.-])[\w.-]+(?:/[\w.-]+)+\.\w+")  # in a line that wraps
+_OPTION = re.compile(r"(?<![\w-])--\w[\w-]*")
+_TEXT = re.compile(r"<(pre|code|script|style|svg|math|textarea|select)\b.*?</\1>|<[^>]*>|([^<]*\d[^<]*)", re.DOTALL)
+_MEASURE = re.compile(rf'<(span|code) class="kl-value"[^>]*>[^<]{{1,16}}</\1> {_UNITS}')
+_SAID = re.compile(rf'(?<=<span class="kl-value)(?="[^>]*>[^<]{{{VALUE},}}</span>)')
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _DATED = re.compile(rf"{_DAY.pattern}(?=[^<>]*</t[dh]>)")  # in the words of a cell
 
@@ -141,11 +157,20 @@ def _plain(match: re.Match) -> str:
     return f'<div class="kl-stack">{match[0]}</div>' if _has_sentences(match[0]) else match[0]
 
 
+def _whole(text: str) -> str:
+    return f'<span class="kl-whole">{text}</span>'
+
+
 def _code(match: re.Match) -> str:
     def whole(word: re.Match) -> str:
-        return f'<span class="kl-whole">{word[0]}</span>' if len(html.unescape(word[0])) <= NAME else word[0]
+        return _whole(word[0]) if len(html.unescape(word[0])) <= NAME else word[0]
 
     return f"<code>{_WORD.sub(whole, match[1])}</code>"
+
+
+def _long(match: re.Match) -> str:
+    """Code with places to break its longest names at."""
+    return re.sub(rf"[\w.:/]{{{LINE + 1},}}", lambda name: _HUMP.sub("<wbr>", name[0]), match[0])
 
 
 def _is_sentence(line: str, around: list[str]) -> bool:
@@ -199,8 +224,15 @@ def _without(line: str, needless: set[int]) -> str:
     return re.sub("\0+", lambda gap: f'<span class="kl-gap">{" " * len(gap[0])}</span>', "".join(found))
 
 
+def _together(line: str) -> str:
+    """A text whose numbers stand in one line with their units, unless that would be a long one."""
+    return _TOGETHER.sub(lambda each: _whole(each[0]) if len(each[0]) <= NAME else each[0], line)
+
+
 def _set(name: str, line: str, plain: str) -> str:
     """A line that may wrap: what goes on stands behind its beginning, also where that is not at the edge."""
+    line = _OPTION.sub(lambda option: _whole(option[0]) if len(option[0]) <= NAME else option[0], _together(line))
+    line = _FILE.sub(lambda file: file[0].replace("/", "/<wbr>"), line)
     return f'<span class="{name}{" kl-in" * plain.startswith("  ")}">{line}</span>'
 
 
@@ -292,11 +324,15 @@ _mends = Mends(
         "words in backticks": _QUOTING,
         "a caption": _CAPTION,
         "code with a hyphen": _CODE,
+        "code with a long name": _LONG,
         "a table of Markdown": _PLAIN,
         "a path as a heading": _HEADING,
         "a verdict": _VERDICT,
         "what a block printed": _OUTPUT,
         "a table that is shown cell below cell": _STACK,
+        "a value that is a sentence": _SAID,
+        "a text with a number": _TEXT,
+        "a value and its unit": _MEASURE,
     },
 )
 _doing = "build"
@@ -317,14 +353,18 @@ def on_page_content(content: str, **named) -> str:
     content = _mends.sub("a contract", lambda table: _STRESSED.sub(r"<em>\1</em>", table[0]), content)
     content = _mends.sub("words in backticks", lambda quoting: _QUOTED.sub(r"<code>\1</code>", quoting[1]), content)
     content = _mends.sub(
-        "a caption", lambda caption: _DAY.sub(r'<span class="kl-whole">\g<0></span>', caption[0]), content
+        "a caption", lambda caption: _DAY.sub(lambda day: _whole(day[0]), caption[0]), content
     )
+    content = _mends.sub("code with a long name", _long, content)
     content = _mends.sub("code with a hyphen", _code, content)
     content = _mends.sub("a table of Markdown", _plain, content)
     content = _mends.sub("a path as a heading", _path, content)
     content = _mends.sub("a verdict", lambda said: _PATH.sub(_path, said[0]), content)
     content = _mends.sub("what a block printed", _output, content)
-    return _mends.sub("a table that is shown cell below cell", _stack, content)
+    content = _mends.sub("a table that is shown cell below cell", _stack, content)
+    content = _mends.sub("a value that is a sentence", " kl-value--said", content)
+    content = _mends.sub("a text with a number", lambda text: _together(text[2]) if text[2] else text[0], content)
+    return _mends.sub("a value and its unit", lambda value: _whole(value[0]), content)
 
 
 def on_post_build(**named) -> None:

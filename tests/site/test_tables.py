@@ -204,3 +204,122 @@ def test_what_goes_on_stands_behind_the_beginning_of_its_line(shown):
     )
     width = page.locator("pre > code").evaluate("e => parseFloat(getComputedStyle(e).fontSize) * .6")
     assert places[0] > 3 * width and width < places[1] < 3 * width
+
+
+LINES = """([selector, words]) => [...document.querySelectorAll(selector)].map((e, i) => {
+  const range = document.createRange(), texts = document.createTreeWalker(e, NodeFilter.SHOW_TEXT), at = []
+  for (let text; (text = texts.nextNode()); ) for (let i = 0; i < text.length; i++) at.push([text, i])
+  const whole = at.map(([text, i]) => text.data[i]).join("")
+  return words[i % words.length].map(words => {
+    const first = whole.indexOf(words), [text, last] = at[first + words.length - 1]
+    range.setStart(...at[first])
+    range.setEnd(text, last + 1)
+    return new Set([...range.getClientRects()].filter(r => r.width).map(r => Math.round(r.top / 6))).size
+  })
+})"""
+VALUE = '<span class="kl-value" title="computed: x">'
+TORN = {  # what a line must not tear, and the HTML that it stands in
+    "1.41 GHz": "1.41 GHz",
+    "62,914,560 bytes": "62,914,560 bytes",
+    "1,577.3 μs": "1,577.3 μs",
+    "3.3 %": "3.3 %",
+    "1.9e-04": "1.9e-04",
+    "32 × 8 × 16": "32 × 8 × 16",
+    "1020–1023": "1020–1023",
+    "N = 16384": "N = 16384",
+    "668 TFLOP/s": f"{VALUE}668</span> TFLOP/s",
+}
+
+
+@pytest.mark.parametrize("frame", ["p", "td", "pre > code"])
+def test_no_line_tears_a_number_from_its_unit(shown, frame):
+    """Behind a word that grows letter by letter, the end of a line falls on each of their places once."""
+    within = {"p": "<p>{}</p>", "td": "<table><tr><td>{}</td></tr></table>", "pre > code": block("{}")}[frame]
+    torn = [words for words in TORN if frame != "pre > code" or "<" not in TORN[words]]  # no value in an output
+    said = [
+        f"{'m' * more} {TORN[words]} is what it takes for all of the rows" for more in range(8, 40) for words in torn
+    ]
+    page = shown("".join(map(within.format, said)), 300)
+    page.add_style_tag(content="p, td { overflow-wrap: anywhere } table { width: 260px; table-layout: fixed }")
+    lines = page.evaluate(LINES, [frame, [[words] for words in torn]])
+    assert len(lines) == len(said) and [said[i] for i, found in enumerate(lines) if found != [1]] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["cudaFuncAttributeMaxDynamicSharedMemorySize", "kernels.bench.a_module.of_that_name:go"]
+)
+def test_a_name_that_fits_into_no_line_is_broken_between_its_words(shown, name):
+    page = shown(f"<p>It asks for <code>{name}</code> at the launch.</p>", 300)
+    page.add_style_tag(content=".md-typeset code { word-break: break-word }")
+    whole, *parts = page.evaluate(LINES, ["code", [[name, *re.findall(r"[A-Z]?[a-z]+", name)]]])[0]
+    assert whole > 1 and set(parts) == {1}
+    assert page.locator("code").inner_text() == name
+
+
+def test_a_command_of_an_output_is_broken_at_no_hyphen_and_a_path_behind_a_stroke(shown):
+    words = ["--trace", "--stats", "--force-overwrite", "profile_with_torch.py"]
+    command = "--trace=cuda --stats=true --force-overwrite lessons_src/examples/profile_with_torch.py"
+    page = shown("".join(block(f"{'m' * more} {command}") for more in range(8, 40)), 390)
+    assert page.evaluate(LINES, ["pre > code", [words]]) == [[1, 1, 1, 1]] * 32
+
+
+def test_a_computed_sentence_is_not_underlined_and_a_number_is(shown):
+    page = shown(f"<p>{VALUE}{SENTENCE}</span></p><p>{VALUE}17</span></p>", 390)
+    line = "e => getComputedStyle(e).borderBottomStyle"
+    assert [each.evaluate(line) for each in page.locator(".kl-value").all()] == ["none", "solid"]
+
+
+WIDE = data_table([f"a number of {i}" for i in range(9)], [range(9)], "Times")
+PLAIN = f"<table><thead><tr>{''.join(f'<th>a_long_heading_{i}</th>' for i in range(5))}</tr></thead></table>"
+GOES_ON = {
+    "figure": (f'<div class="kl-block">{WIDE}</div>', True),
+    "plain": (f'<p>Text.</p><div class="kl-wide">{PLAIN}</div>', True),
+    "fits": (f'<div class="kl-block">{data_table(["a", "b"], [(1, 2)], "Few")}</div>', False),
+}
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+@pytest.mark.parametrize("table", GOES_ON)
+def test_a_table_that_goes_on_says_so_over_its_edge_until_the_edge_is_reached(shown, table, scheme):
+    """Looked at in pictures, since it is a background that says so: is the strip over the table's right end blank?"""
+    inside, goes_on = GOES_ON[table]
+    page = shown(inside, 390)
+    page.evaluate("scheme => { document.body.dataset.mdColorScheme = scheme }", scheme)
+    page.add_style_tag(content="body { background: var(--kl-paper) }")
+    box = page.locator(":is(.kl-scroll, .kl-wide)").first
+
+    def marked() -> bool:
+        place = box.bounding_box()
+        strip = {"y": place["y"] + 1, "width": 60, "height": 13}
+        left, right = ({"x": place["x"] + x, **strip} for x in (20, place["width"] - 66))
+        return page.screenshot(clip=right) != page.screenshot(clip=left)
+
+    assert page.locator("th").first.bounding_box()["y"] >= box.bounding_box()["y"] + 14, "it stands over no cell"
+    assert marked() is goes_on
+    box.evaluate("e => e.scrollTo(e.scrollWidth, 0)")
+    assert marked() is False
+
+
+CONTROLS = """<div class="kl-block"><div class="kl-block__bar"><details class="kl-scratch"><summary>Scratch</summary>
+</details><button class="kl-copy">Copy</button></div></div><details class="kl-data"><summary>Numbers</summary></details>
+<details class="question"><summary>Why?</summary></details><div class="kl-here"><p><a href="/">Home</a></p></div>
+<div class="kl-stepper__buttons"><button class="kl-button">Next</button></div>
+<div class="kl-stepper__slider"><label for="a">Step</label><input type="range" id="a"></div>
+<div class="kl-explore__controls"><select><option>1</option></select></div>
+<div class="kl-yours__drop"><input type="file"></div><div class="kl-predict"><textarea rows="1"></textarea></div>
+<pre><nav class="md-code__nav"><button class="md-code__button"></button></nav><code>make</code></pre>"""
+SIZES = """() => [...document.querySelectorAll("a, button, summary, input, select, textarea")].map(e => {
+  const box = e.getBoundingClientRect()
+  return [e.outerHTML.slice(0, 60), Math.min(box.height, box.width)]
+})"""
+
+
+@pytest.mark.parametrize("touch", [True, False])
+def test_a_thumb_meets_what_it_is_to_meet(chromium, touch):
+    css = "".join((ROOT / f"docs/assets/{name}.css").read_text("utf-8") for name in ("lessons", "site"))
+    context = chromium.new_context(viewport={"width": 390, "height": 900}, has_touch=touch, is_mobile=touch)
+    page = context.new_page()
+    page.set_content(FRAME.format(css="html { font-size: 125% }" + css, inside=CONTROLS))
+    small = [each for each in page.evaluate(SIZES) if each[1] < 43.9]
+    context.close()
+    assert bool(small) is not touch, small  # a mouse keeps the small ones

@@ -125,8 +125,11 @@ def test_a_file_has_one_page_which_says_where_it_is_shown(monkeypatch):
         return hook["on_page_content"](content, page=page, config=config, files=site)
 
     piece = shown("one", excerpt("cuda/kernels.cu", whole=False))
-    assert '<a href="to lessons/two.md#L1"><code>cuda/kernels.cu</code></a>, lines 1–12' in piece
+    lines = '<span class="kl-whole">lines 1–12</span></figcaption>'
+    assert f'<code><a href="to lessons/two.md#L1">cuda/kernels.cu</a></code>, {lines}' in piece
     assert 'id="L' not in piece
+    named = excerpt("cuda/kernels.cu", whole=False).replace("</code></fig", ", add, launch_add</code></fig")
+    assert 'two.md#L1">cuda/kernels.cu</a>, add, launch_add</code>' in shown("one", named), "the file alone is the link"
     whole = shown("two", excerpt("cuda/kernels.cu", whole=True))
     assert '<a id="L1"></a><span' in whole and '<a id="L12"></a><span' in whole and 'href="#L1"' in whole
     file = "<code>kernels/ops/add.py</code>"
