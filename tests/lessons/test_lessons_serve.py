@@ -294,7 +294,7 @@ def test_a_mistake_in_the_settings_is_said_in_a_sentence(project):
     project.page("index", "# I\n\nOld words.\n")
     started = Preview(project)
     try:
-        started.wait_for("Old words", limit_s=60)
+        started.wait_for("Old words")
         project.edit("mkdocs.yml", "site_name: Small", "site_name: [Small")
         until = time.monotonic() + 60
         while "An error ended the build" not in (said := started.said.read_text()) and time.monotonic() < until:
@@ -302,7 +302,7 @@ def test_a_mistake_in_the_settings_is_said_in_a_sentence(project):
         assert 'mkdocs.yml", line 2, column 6' in said and "Traceback" not in said, said
         project.edit("mkdocs.yml", "site_name: [Small", "site_name: Small")
         project.edit("docs/index.md", "Old words", "New words")
-        started.wait_for("New words", limit_s=60)
+        started.wait_for("New words")
     finally:
         started.end()
 
