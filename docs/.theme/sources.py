@@ -26,7 +26,7 @@ _BESIDE_SHOWN = re.compile(r"<strong>Read\s+beside\s+this\s+page</strong>.*?</p>
 _UNLINKED = re.compile(r"(?<!\">)<code>([\w/]+\.\w+)</code>")
 _CAPTION = re.compile(
     r'(<figure class="kl-excerpt[^>]*data-source="([^"]+)" data-lines="(\d+)-(\d+)".*?<figcaption>[^<]*)'
-    r"<code>([^<,]*)(.*?</code>)",
+    r"<code>((?:[^<,]|<wbr>)*)(.*?</code>)",
     re.DOTALL,
 )
 _LINE = re.compile(r'<span class="linenos" data-linenos=" *(\d+) "></span>')

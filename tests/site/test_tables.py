@@ -323,3 +323,10 @@ def test_a_thumb_meets_what_it_is_to_meet(chromium, touch):
     small = [each for each in page.evaluate(SIZES) if each[1] < 43.9]
     context.close()
     assert bool(small) is not touch, small  # a mouse keeps the small ones
+
+
+def test_an_owners_range_stands_in_one_line_with_its_name(shown):
+    owner = '<li class="kl-c0"><b>program 0</b><span>out[<span class="kl-whole">0–255</span>]</span></li>'
+    page = shown(f'<ol class="kl-strip">{owner}</ol>', 390)
+    heights = page.evaluate("[...document.querySelectorAll('li > *')].map(e => e.getBoundingClientRect().height)")
+    assert heights[1] < 1.5 * heights[0], heights

@@ -130,6 +130,8 @@ def test_a_file_has_one_page_which_says_where_it_is_shown(monkeypatch):
     assert 'id="L' not in piece
     named = excerpt("cuda/kernels.cu", whole=False).replace("</code></fig", ", add, launch_add</code></fig")
     assert 'two.md#L1">cuda/kernels.cu</a>, add, launch_add</code>' in shown("one", named), "the file alone is the link"
+    broken = excerpt("cuda/kernels.cu", whole=False).replace("<code>cuda/", "<code>cuda/<wbr>")
+    assert '#L1">cuda/<wbr>kernels.cu</a></code>' in shown("one", broken), "a path that may be broken is one link"
     whole = shown("two", excerpt("cuda/kernels.cu", whole=True))
     assert '<a id="L1"></a><span' in whole and '<a id="L12"></a><span' in whole and 'href="#L1"' in whole
     file = "<code>kernels/ops/add.py</code>"
