@@ -72,12 +72,14 @@ def test_after_a_crash_the_rest_of_the_page_says_why_it_was_not_run(project):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no named pipes to hold open")
 def test_what_a_block_leaves_running_does_not_outlive_the_page(project):
-    """Each child holds a named pipe open, which is at its end when nobody does any more."""
+    """Each child holds a named pipe open, which is at its end when nobody does any more.
+
+    The blocks open it themselves: a pipe that nobody has opened yet is not at its end."""
     for name in ("python", "shell"):
         os.mkfifo(project.root / name)
     reads = [os.open(project.root / name, os.O_RDONLY | os.O_NONBLOCK) for name in ("python", "shell")]
     code = "import subprocess\nsubprocess.Popen(['sleep', '1000'], stdout=open('python', 'w'))"
-    project.page("index", "# P\n\n" + fence(code, "a") + fence("(sleep 1001 > shell &) ; echo started", "b", "bash"))
+    project.page("index", "# P\n\n" + fence(code, "a") + fence("exec 3> shell; (sleep 1001 >&3 &) ; echo started", "b", "bash"))
     try:
         done = project.lessons("verify")
         assert "0 failed" in done.text, done.text
