@@ -79,7 +79,9 @@ def test_what_a_block_leaves_running_does_not_outlive_the_page(project):
         os.mkfifo(project.root / name)
     reads = [os.open(project.root / name, os.O_RDONLY | os.O_NONBLOCK) for name in ("python", "shell")]
     code = "import subprocess\nsubprocess.Popen(['sleep', '1000'], stdout=open('python', 'w'))"
-    project.page("index", "# P\n\n" + fence(code, "a") + fence("exec 3> shell; (sleep 1001 >&3 &) ; echo started", "b", "bash"))
+    project.page(
+        "index", "# P\n\n" + fence(code, "a") + fence("exec 3> shell; (sleep 1001 >&3 &) ; echo started", "b", "bash")
+    )
     try:
         done = project.lessons("verify")
         assert "0 failed" in done.text, done.text
