@@ -4,13 +4,14 @@ A cell of a table that holds a sentence wraps, and one that holds a figure or a 
 fit is scrolled. A table of three and more columns that holds a sentence is shown cell below cell on a narrow screen,
 where its last column would be out of sight; there cells say their column. A column of numbers that were handed over as
 text, 47% or 4.6 s, is set flush right like any other. A line of an output that is a sentence wraps, and what stands in
-columns is scrolled. An output that only says what was not measured yet is a paragraph. What a sentence quotes between
-backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a contract is stressed.
-What a program has wrapped into a column of its own is one line again on a phone, blanks between columns that no line
-needs are left out there, and a row that still does not fit is wrapped. An option such as `--output`, a short name such
-as `nvidia-ml-py` and a day such as 2026-11-30 are not broken at a hyphen, and a path is broken behind a stroke. A
-number stands in one line with its unit, a shape and a range are not torn, and a name that is longer than a line of a
-phone is broken between its words. A computed value that is a sentence is not underlined.
+columns is scrolled, with a mark that says so. An output that only says what was not measured yet is a paragraph. What a
+sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a
+contract is stressed. What a program has wrapped into a column of its own is one line again on a phone, blanks between
+columns that no line needs are left out there; what then does not fit is scrolled where it is a table, and wrapped where
+it is words. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are not
+broken at a hyphen, and a path is broken behind a stroke. A number stands in one line with its unit, a shape and a range
+are not torn, and a name that is longer than a line of a phone is broken between its words. A computed value that is a
+sentence is not underlined.
 """
 
 from __future__ import annotations
@@ -56,9 +57,11 @@ _WORD = re.compile(r"(?<![^\s])[^\s]*-[^\s]*")
 _CAPTION = re.compile(r"(?<=<caption>)<span>.*?</span>(?=</caption>)|(?<=<figcaption>)[^<]*", re.DOTALL)
 _STACK = re.compile(r'<div class="kl-stack">.*?</table>', re.DOTALL)
 _OUTPUT = re.compile(
-    r'(?<=<pre><span></span><code>)[^<]*(?=</code></pre></div>\s*<div class="kl-(?:block__bar|error))', re.DOTALL
+    r'(?<=<pre><span></span>)<code>([^<]*)(?=</code></pre></div>\s*<div class="kl-(?:block__bar|error))', re.DOTALL
 )
 _GAP = re.compile(r" {2,}")
+_LEFT_OUT = re.compile(r'<span class="kl-gap">.*?</span>')
+_WRAPS = '<span class="kl-'
 _DRAWN = re.compile(  # code, or a drawing
     r"[;{]\s*$|/\*|[|^\u2500-\u259f]"
     r"|^ *(?:def|for|if|import|from|return|while|with|@|%)\b.*[:)]$|^ *[\w.,\[\]]+ = .*[(\[]"
@@ -242,8 +245,32 @@ def _alone(line: str, plain: str) -> str:
     return _without(line, {i for i in _needless([plain]) if i > first})
 
 
+def _strips(rows: list[str]) -> list[int]:
+    """Where columns end: the last places of what is blank in all rows, and two wide, between words of most rows."""
+    width = max(map(len, rows), default=0)
+    blank = [all(row[i : i + 1] in ("", " ") for row in rows) for i in range(width)]
+
+    def parts(i: int) -> bool:
+        left, right = (sum(bool(row[end].strip()) for row in rows) for end in (slice(i), slice(i + 1, None)))
+        return min(left, right) > max(1, len(rows) // 2)
+
+    return [i for i in range(1, width - 1) if blank[i] and blank[i - 1] and not blank[i + 1] and parts(i)]
+
+
+def _is_table(rows: list[str]) -> bool:
+    """Whether rows are compared downwards: three columns and more, or two where the second is no words."""
+    if sum(len(_GAP.split(row.strip())) > 3 for row in rows) > max(1, len(rows) // 2):
+        return True
+    strips = _strips(rows)
+    if len(strips) != 1:
+        return len(strips) > 1
+    second = "".join(row[strips[0] :] for row in rows)
+    return 4 * sum(map(str.isalpha, second)) < len(second.replace(" ", ""))
+
+
 def _columns(lines: list[str], plain: list[str], labelled: bool) -> list[str]:
-    """Lines that stand below each other in columns: narrower on a phone, and wrapped where that is not enough."""
+    """Lines that stand below each other in columns: narrower on a phone. Where that is not enough a table is scrolled,
+    and what only looks like one is wrapped."""
     if labelled:
         shown = [_alone(line, text) for line, text in zip(lines, plain)]
         return [_set("kl-row", s, t) if len(t) > PHONE else s for s, t in zip(shown, plain)]
@@ -254,11 +281,20 @@ def _columns(lines: list[str], plain: list[str], labelled: bool) -> list[str]:
     parts = max(len(_GAP.split(line.strip())) for line in plain)
     if max(len(line) - sum(i < len(line) for i in needless) for line in plain) <= PHONE or parts > 6:
         return shown
+    is_row = [bool(_GAP.search(line.strip())) for line in plain]
+    if _is_table([t for t, r in zip(plain, is_row) if r]):
+        return [_set("kl-row", s, t) if len(t) > PHONE and not r else s for s, t, r in zip(shown, plain, is_row)]
     return [_set("kl-row", s, t) for s, t in zip(shown, plain)]
 
 
+def _goes_on(line: str) -> bool:
+    """Whether a line, as it is set, is scrolled on a phone."""
+    shown = _LEFT_OUT.sub("", line)
+    return _WRAPS not in shown and len(html.unescape(shown)) > PHONE
+
+
 def _output(match: re.Match) -> str:
-    lines = match[0].split("\n")
+    lines = match[1].split("\n")
     plain = [html.unescape(line) for line in lines]
     shown: list[str] = []
     together: list[int] = []
@@ -291,7 +327,8 @@ def _output(match: re.Match) -> str:
             together.append(at)
         at += 1
     close()
-    return "\n".join(shown)
+    opening = '<code class="kl-columns">' if any(map(_goes_on, shown)) else "<code>"
+    return opening + "\n".join(shown)
 
 
 def _path(match: re.Match) -> str:

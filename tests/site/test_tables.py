@@ -124,6 +124,43 @@ def test_no_number_of_a_row_is_out_of_sight_on_a_phone_and_a_wide_page_keeps_the
     assert overflow(page, "pre > code") <= 0 and page.locator(".kl-row").count() == 0
 
 
+TABLE = """values                     median µs  spread µs  TFLOP/s  of random
+zeros and nothing else        1442.4       7.33    762.3      0.993
+a random number               1452.2      13.86    757.1      1.000"""
+LISTS = """  what every lane gets of the lanes:
+  __shfl_down_sync  [16 17 18 19] … [29 30 31 31]
+  __shfl_xor_sync   [16 17 18 19] … [13 14 15 14]"""
+LIKE_WORDS = """   1 row:  fused     16.8 µs, 3.50 TB/s of weights; ahead of cuBLAS by 1.83
+   2 rows: fused    133.8 µs, 0.44 TB/s of weights; behind cuBLAS by 4.36"""
+
+
+@pytest.mark.parametrize("columns", [TABLE, LISTS], ids=["figures", "lists"])
+def test_printed_columns_stay_columns_on_a_phone_under_an_arrow_that_says_that_they_go_on(shown, columns):
+    """Looked at in a picture, as that of a table is: is the strip over the right end blank?"""
+    page = shown(block(columns), 390)
+    page.add_style_tag(content="html { font-size: 125% }")
+    code = page.locator("pre > code")
+    assert overflow(page, "pre > code") > 0 and page.locator(".kl-row").count() == 0
+
+    def marked() -> bool:
+        box = code.bounding_box()
+        strip = {"y": box["y"] + 4, "width": 18, "height": 10}  # inside of the round corner
+        left, right = ({"x": box["x"] + x, **strip} for x in (40, box["width"] - 22))
+        return page.screenshot(clip=right) != page.screenshot(clip=left)
+
+    assert marked()
+    code.evaluate("e => e.scrollTo(e.scrollWidth, 0)")
+    assert not marked()
+    wide = shown(block(columns), 1280).locator("pre > code")
+    assert wide.inner_text().rstrip("\n") == columns
+
+
+def test_words_that_only_look_like_columns_wrap(shown):
+    page = shown(block(LIKE_WORDS), 390)
+    assert overflow(page, "pre > code") <= 0 and page.locator(":is(.kl-row, .kl-says)").count() == 2
+    assert page.locator(".kl-columns").count() == 0
+
+
 def test_what_a_program_has_wrapped_is_wrapped_once_on_a_phone(shown):
     text = shown(block(WRAPPED), 1280).locator("pre > code").inner_text()
     assert text.rstrip("\n") == WRAPPED
