@@ -362,6 +362,36 @@ def test_a_thumb_meets_what_it_is_to_meet(chromium, touch):
     assert bool(small) is not touch, small  # a mouse keeps the small ones
 
 
+LONG = "kernel-bench --op softmax --shape 16384x4096 --dtype float32 --output results/local/softmax.json"
+BUTTON = '<nav class="md-code__nav"><button class="md-code__button"></button></nav>'
+COMMAND = f'<div class="highlight"><pre>{BUTTON}<code>{LONG}\nmake site\n</code></pre></div>'
+COVERED = """() => [...document.querySelectorAll(".md-code__nav")].map(nav => {
+  const range = document.createRange(), button = nav.getBoundingClientRect(), code = nav.nextElementSibling
+  const rects = [...code.textContent.matchAll(/\\S+/g)].flatMap(word => { // a blank at the end of a line may lie there
+    range.setStart(code.firstChild, word.index)
+    range.setEnd(code.firstChild, word.index + word[0].length)
+    return [...range.getClientRects()]
+  })
+  const within = b => b.right > button.left && b.left < button.right && b.bottom > button.top && b.top < button.bottom
+  return rects.some(within) || code.scrollWidth > code.clientWidth
+})"""
+
+
+@pytest.mark.parametrize("inside", [COMMAND, f"<ol><li>{COMMAND}</li></ol>"], ids=["alone", "in a list"])
+@pytest.mark.parametrize("touch", [True, False])
+def test_the_button_that_copies_covers_no_part_of_a_long_command(chromium, inside, touch):
+    css = "".join((ROOT / f"docs/assets/{name}.css").read_text("utf-8") for name in ("lessons", "site"))
+    css = "html { font-size: 125% } pre { position: relative } .md-code__nav { position: absolute; right: 4px }" + css
+    context = chromium.new_context(viewport={"width": 390, "height": 900}, has_touch=touch, is_mobile=touch)
+    page = context.new_page()
+    page.set_content(FRAME.format(css=css, inside=inside))
+    if not touch:
+        page.add_style_tag(content=".md-code__button { width: 30px; height: 30px }")
+    covered = page.evaluate(COVERED)
+    context.close()
+    assert covered == [False]
+
+
 def test_an_owners_range_stands_in_one_line_with_its_name(shown):
     owner = '<li class="kl-c0"><b>program 0</b><span>out[<span class="kl-whole">0–255</span>]</span></li>'
     page = shown(f'<ol class="kl-strip">{owner}</ol>', 390)
