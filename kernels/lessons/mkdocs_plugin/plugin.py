@@ -19,6 +19,7 @@ from kernels.exercises.library import EXERCISES
 from kernels.lessons import fence
 from kernels.lessons.engine import Engine, Report
 from kernels.lessons.explained import linked
+from kernels.lessons.mkdocs_plugin.headings import complete
 from kernels.lessons.mkdocs_plugin.live import LiveSite
 from kernels.lessons.mkdocs_plugin.pages import docs_name, in_order_of, new_markdown_of, page_sources
 from kernels.lessons.mkdocs_plugin.server import PreviewServer
@@ -207,7 +208,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
 
     @event_priority(100)
     def on_page_content(self, html, *, page, config, files):
-        """Check that every block of the page is on it, and nothing that was not run."""
+        """Check that every block of the page is on it, and nothing that was not run; list the headings they made."""
         renderer, self._renderer = self._renderer, None
         if renderer is None:
             return html
@@ -217,6 +218,7 @@ class LessonsPlugin(BasePlugin[LessonsConfig]):
         if rendered_unseen(html):
             message = "an executed block or inline value was rendered without having been run"
             self._late.append(Fault(page.file.src_uri, 1, "unplaced", message))
+        page.toc = complete(page.toc, html)
 
         def href(name: str) -> str | None:
             target = files.get_file_from_path(name)
