@@ -77,11 +77,12 @@ _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[\w)][_.:/])(?=\w)")
 _UNITS = r"(?:[mnµμu]?s|[kKMGTP]i?B(?:/s)?|[MGTP]FLOP(?:s|/s)?|bytes?|bits?|[kMG]?Hz|W|%)(?![\w/])"
 _TOGETHER = re.compile(
     rf"(?<![\w.])\d[\d.,]*(?:e[-−]?\d+)? {_UNITS}|(?<![\w.])\d[\d.,]*(?:e[-−]\d+|(?: [×x] \d[\d,]*)+|–\d+)"
-    r"|(?<!= )\b[A-Za-z] = \d[\d,]*"
+    r"|(?<!= )\b[A-Za-z] = \d[\d,]*|(?<![\w-])--\w[\w-]*"
 )
 _FILE = re.compile(r"(?<![\w/.-])[\w.-]+(?:/[\w.-]+)+\.\w+")  # in a line that wraps
-_OPTION = re.compile(r"(?<![\w-])--\w[\w-]*")
-_TEXT = re.compile(r"<(pre|code|script|style|svg|math|textarea|select)\b.*?</\1>|<[^>]*>|([^<]*\d[^<]*)", re.DOTALL)
+_TEXT = re.compile(
+    r"<(pre|code|script|style|svg|math|textarea|select)\b.*?</\1>|<[^>]*>|([^<]*(?:\d|--\w)[^<]*)", re.DOTALL
+)
 _MEASURE = re.compile(rf'<(span|code) class="kl-value"[^>]*>[^<]{{1,16}}</\1> {_UNITS}')
 _SAID = re.compile(rf'(?<=<span class="kl-value)(?="[^>]*>[^<]{{{VALUE},}}</span>)')
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
@@ -228,14 +229,13 @@ def _without(line: str, needless: set[int]) -> str:
 
 
 def _together(line: str) -> str:
-    """A text whose numbers stand in one line with their units, unless that would be a long one."""
+    """A text whose numbers stand in one line with their units, as do its options, unless that would be a long one."""
     return _TOGETHER.sub(lambda each: _whole(each[0]) if len(each[0]) <= NAME else each[0], line)
 
 
 def _set(name: str, line: str, plain: str) -> str:
     """A line that may wrap: what goes on stands behind its beginning, also where that is not at the edge."""
-    line = _OPTION.sub(lambda option: _whole(option[0]) if len(option[0]) <= NAME else option[0], _together(line))
-    line = _FILE.sub(lambda file: file[0].replace("/", "/<wbr>"), line)
+    line = _FILE.sub(lambda file: file[0].replace("/", "/<wbr>"), _together(line))
     return f'<span class="{name}{" kl-in" * plain.startswith("  ")}">{line}</span>'
 
 
@@ -368,7 +368,7 @@ _mends = Mends(
         "what a block printed": _OUTPUT,
         "a table that is shown cell below cell": _STACK,
         "a value that is a sentence": _SAID,
-        "a text with a number": _TEXT,
+        "a number or an option": _TEXT,
         "a value and its unit": _MEASURE,
     },
 )
@@ -400,7 +400,7 @@ def on_page_content(content: str, **named) -> str:
     content = _mends.sub("what a block printed", _output, content)
     content = _mends.sub("a table that is shown cell below cell", _stack, content)
     content = _mends.sub("a value that is a sentence", " kl-value--said", content)
-    content = _mends.sub("a text with a number", lambda text: _together(text[2]) if text[2] else text[0], content)
+    content = _mends.sub("a number or an option", lambda text: _together(text[2]) if text[2] else text[0], content)
     return _mends.sub("a value and its unit", lambda value: _whole(value[0]), content)
 
 

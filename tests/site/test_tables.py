@@ -264,6 +264,7 @@ TORN = {  # what a line must not tear, and the HTML that it stands in
     "32 × 8 × 16": "32 × 8 × 16",
     "1020–1023": "1020–1023",
     "N = 16384": "N = 16384",
+    "--no-strict": "--no-strict",
     "668 TFLOP/s": f"{VALUE}668</span> TFLOP/s",
 }
 
