@@ -21,13 +21,23 @@ STEPPER = ("banks", "stepper-model", "stepper-pictures", "stepper")
 
 
 # Scripts that others need before them.
-ASKED = {"explorers": ("links", "explorer-cases"), "occupancy": ("links", "occupancy-cliffs"), "stepper": ("links",)}
+KINDS = tuple(f"explorer-{kind}" for kind in ("access", "tiles", "merge", "roofline"))
+ASKED = {
+    "explorers": ("links", "banks", "explorer-parts", *KINDS, "explorer-cases"),
+    "occupancy": ("links", "occupancy-cliffs"),
+    "stepper": ("links",),
+}
+
+
+def scripts_of(*names: str, without: str = "") -> list[str]:
+    """The texts of scripts of the site, behind those that they ask."""
+    names = [each for name in names for each in (*ASKED.get(name, ()), name) if each != without]
+    return [(ROOT / f"docs/assets/{name}.js").read_text(encoding="utf-8") for name in ("early", *names)]
 
 
 def script_of(*names: str) -> str:
-    """The text of scripts of the site, behind those that they ask."""
-    names = [each for name in names for each in (*ASKED.get(name, ()), name)]
-    return ";".join((ROOT / f"docs/assets/{name}.js").read_text(encoding="utf-8") for name in ("early", *names))
+    """`scripts_of` as one text."""
+    return ";".join(scripts_of(*names))
 
 
 def nav_pages() -> list[str]:

@@ -7,7 +7,7 @@ import re
 from math import log2
 
 import pytest
-from site_host import ROOT, script_of
+from site_host import ROOT, script_of, scripts_of
 
 from kernels.figures import access_explorer, merge_explorer, roofline_explorer, tile_explorer
 from kernels.figures.banks import passes
@@ -34,7 +34,7 @@ def show(chromium):
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
         css = (ROOT / "docs/assets/lessons.css").read_text()
-        page.set_content(FRAME.format(css=css, script=script_of("banks", "explorers"), figure=html))
+        page.set_content(FRAME.format(css=css, script=script_of("explorers"), figure=html))
         return page
 
     yield shown
@@ -246,11 +246,24 @@ def test_numbers_are_written_as_in_tables(show):
     ]
 
 
-def test_where_a_script_is_missing_the_tables_stand(chromium):
-    """A choice that needs the banks would else change the slider and not the picture."""
+@pytest.mark.parametrize(
+    ("missing", "stand"),
+    [
+        ("banks", [True, False]),
+        ("explorer-access", [True, False]),
+        ("explorer-parts", [True] * 2),
+        ("explorers", [True] * 2),
+    ],
+)
+def test_where_a_script_is_missing_the_tables_stand(chromium, missing, stand):
+    """A choice that needs the banks would else change the slider and not the picture. Other kinds need no banks."""
     page = chromium.new_page()
-    page.set_content(FRAME.format(css="", script=script_of("explorers"), figure=access_explorer()))
-    assert page.locator("table").is_visible() and page.locator("input, button").count() == 0
+    scripts = "</script><script>".join(scripts_of("explorers", without=missing))
+    css = (ROOT / "docs/assets/lessons.css").read_text()
+    page.set_content(FRAME.format(css=css, script=scripts, figure=access_explorer() + merge_explorer(VALUES)))
+    figures = page.locator("figure").all()
+    assert [figure.locator("table").is_visible() for figure in figures] == stand
+    assert [figure.locator("input, button").count() == 0 for figure in figures] == stand
     page.close()
 
 
