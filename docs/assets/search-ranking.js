@@ -5,6 +5,7 @@
   "use strict"
   var sections = [], asked = "", tell = self.postMessage.bind(self)
   var MOST = 200 // signs of a question that are looked for: whoever pastes a page does not wait for each of its words
+  var LINES = 5 // of code that an answer shows
   var TITLE = 1e6, IN_TITLE = 2e5, CODE = 5e4, PHRASE = 800
 
   function plain(html) {
@@ -103,9 +104,23 @@
     return all.sort(function (a, b) { return b[0].score - a[0].score })
   }
 
+  // Of long code the lines around what was found, or the first ones: a whole listing would leave no room for another answer.
+  function aroundHit(code) {
+    var lines = code.split("\n"), hit = lines.findIndex(function (line) { return line.indexOf("<mark") >= 0 })
+    if (lines.length <= LINES + 2) return code
+    var from = Math.max(0, Math.min(hit - 2, lines.length - LINES)), to = from + LINES
+    return (from ? "…\n" : "") + lines.slice(from, to).join("\n") + (to < lines.length ? "\n…" : "")
+  }
+  function shortened(item) {
+    if (item.text) item.text = item.text.replace(/(<pre>(?:<code>)?)([^]*?)(?=(?:<\/code>)?<\/pre>)/g, function (all, opening, code) {
+      return opening + aroundHit(code)
+    })
+  }
+
   self.postMessage = function (message) {
     if (message && message.type === 3 && message.data && message.data.items) {
       message.data.items = ranked(message.data.items, asked)
+      message.data.items.forEach(function (group) { group.forEach(shortened) })
     }
     tell(message)
   }

@@ -149,3 +149,31 @@ def test_what_our_ranking_found_is_marked_on_the_page_that_opens(open_page, word
     page, _ = open_page
     for address in results(page, words):
         assert "h=" not in address or "h=&" not in address.replace("#", "&"), address
+
+
+LISTING = [f"line {i}" for i in range(30)]
+FOUND = [*LISTING[:20], "the <mark>word</mark> itself", *LISTING[20:]]
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        (FOUND, ["…", "line 18", "line 19", "the word itself", "line 20", "line 21", "…"]),
+        (LISTING, [*LISTING[:5], "…"]),
+        (FOUND[:21], ["…", *LISTING[16:20], "the word itself"]),
+        (LISTING[:7], LISTING[:7]),
+    ],
+    ids=["a hit", "none", "the last line", "short"],
+)
+def test_of_long_code_an_answer_shows_the_lines_around_the_hit(chromium, code, shown):
+    """The script as the theme's worker has it before its own, with an answer of the theme."""
+    page = chromium.new_page()
+    page.set_content("<title>T</title>")
+    page.evaluate("() => { window.told = []; window.postMessage = message => told.push(message) }")
+    page.add_script_tag(content=(ROOT / "docs/assets/search-ranking.js").read_text("utf-8"))
+    text = "<p>Before.</p><pre><code>" + "\n".join(code) + "</code></pre><p>After.</p>"
+    page.evaluate("text => postMessage({ type: 3, data: { items: [[{ location: 'a/', score: 1, text }]] } })", text)
+    page.set_content(page.evaluate("told[0].data.items[0][0].text"))
+    assert page.locator("pre").inner_text().splitlines() == shown
+    assert page.locator("p").all_inner_texts() == ["Before.", "After."]
+    page.close()

@@ -393,6 +393,17 @@ def test_the_button_that_copies_covers_no_part_of_a_long_command(chromium, insid
     assert covered == [False]
 
 
+def test_the_button_that_chooses_files_is_one_of_the_site(chromium):
+    css = "".join((ROOT / f"docs/assets/{name}.css").read_text("utf-8") for name in ("lessons", "site"))
+    page = chromium.new_page()
+    page.set_content(FRAME.format(css=css, inside=CONTROLS))
+    of = ("backgroundColor", "borderTopWidth", "borderTopColor", "color")
+    look = f"(e, part) => (s => [{', '.join(f's.{each}' for each in of)}])(getComputedStyle(e, part))"
+    chooser = page.locator("input[type=file]").evaluate(look, "::file-selector-button")
+    assert chooser == page.locator(".kl-button").evaluate(look, None)
+    page.close()
+
+
 def test_an_owners_range_stands_in_one_line_with_its_name(shown):
     owner = '<li class="kl-c0"><b>program 0</b><span>out[<span class="kl-whole">0–255</span>]</span></li>'
     page = shown(f'<ol class="kl-strip">{owner}</ol>', 390)
