@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from typer.core import TyperCommand
 
@@ -19,6 +22,7 @@ from kernels.exercises.model import EXIT_CODES, LOAD_ERROR, PASS, UNAVAILABLE, E
 
 USAGE, BROKEN = 2, 70
 WHICH = "?"  # the value of --wrong where none is given
+PATIENCE_S = 1.0  # after which a check that is still running is worth a line
 
 
 def check(
@@ -117,6 +121,24 @@ class Screen:
             wrapped = textwrap.wrap(part, self.width, break_on_hyphens=False, break_long_words=False) or [""]
             self.lines([(line, "")] for line in wrapped)
 
+    @contextmanager
+    def waiting(self, words: str) -> Iterator[None]:
+        """Meanwhile a terminal shows these words and the seconds that have passed, and nothing of them afterwards."""
+        bar = Progress(TextColumn("{task.description}"), TimeElapsedColumn(), console=self._err, transient=True)
+        bar.add_task(words, total=None)
+        late = threading.Timer(PATIENCE_S, bar.start)
+        late.daemon = True
+        if self._err.is_terminal:
+            late.start()
+        try:
+            yield
+        finally:
+            late.cancel()
+            if late.ident:
+                late.join()  # it may have begun to start the line
+            if bar.live.is_started:
+                bar.stop()
+
     def fault(self, sentence: str) -> None:
         """A sentence on standard error."""
         self._err.print(f"lessons: {sentence}", markup=False)
@@ -178,7 +200,8 @@ def _verdict(screen: Screen, checker, files: library.Files, path: Path, text: st
     from kernels.exercises.run import BrokenChecks
 
     try:
-        return checker.judge(files, text, path)
+        with screen.waiting("checking; an answer that does not end is stopped"):
+            return checker.judge(files, text, path)
     except BrokenChecks as error:
         screen.fault(str(error))
     except OSError as error:
