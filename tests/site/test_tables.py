@@ -404,6 +404,13 @@ def test_the_button_that_chooses_files_is_one_of_the_site(chromium):
     page.close()
 
 
+def test_the_strip_over_a_table_covers_no_frame_for_files(shown):
+    drop = '<div class="kl-yours__drop"><input type="file"></div>'
+    page = shown(f'<figure class="kl-fig kl-fig--yours">{drop}<div class="kl-yours__ours">{WIDE}</div></figure>', 390)
+    above, below = (page.locator(each).bounding_box() for each in (".kl-yours__drop", ".kl-scroll"))
+    assert above["y"] + above["height"] <= below["y"]
+
+
 def test_an_owners_range_stands_in_one_line_with_its_name(shown):
     owner = '<li class="kl-c0"><b>program 0</b><span>out[<span class="kl-whole">0–255</span>]</span></li>'
     page = shown(f'<ol class="kl-strip">{owner}</ol>', 390)
