@@ -23,16 +23,46 @@ def _code(text: str) -> str:
     return "".join(f"<code>{html.escape(p)}</code>" if i % 2 else html.escape(p) for i, p in enumerate(parts))
 
 
+_REMARK = re.compile(r"[A-Za-z][A-Za-z ,]*:?")
+_DESCRIBED = re.compile(r"tensordesc<\w+\[([\d, ]+)\]")
+
+
+def _formula(lines: Sequence[str]) -> str:
+    """The formulas below each other as code; words before one, with a colon, and words after one are text."""
+    shown: list[str] = []
+    ahead = ""
+    for piece in (piece for line in lines for piece in re.split(r" {3,}", line.strip()) if piece):
+        if not _REMARK.fullmatch(piece):
+            shown.append(f"{ahead}<code>{escape(piece)}</code>")
+            ahead = ""
+        elif piece.endswith(":") or not shown:
+            ahead = f"{escape(piece)} "
+        else:
+            shown[-1] += f", {escape(piece)}"
+    return "<br>".join(shown)
+
+
 def contract_table(contract: Contract) -> str:
     """The formula, then a row for each part of the contract. Sentences wrap; nothing is shortened."""
-    pieces = [piece for line in contract.formula for piece in re.split(r" {3,}", line.strip()) if piece]
-    formula = [escape(piece) for piece in pieces]
+    formula = _formula(contract.formula)
     rows = "\n".join(
         f"<tr><td><strong>{escape(label)}</strong></td><td>{_code(text)}</td></tr>"
         for label, text in contract.parts.items()
     )
-    head = f"<p><code>{'</code><br><code>'.join(formula)}</code></p>\n" if formula else ""
+    head = f"<p>{formula}</p>\n" if formula else ""
     return head + scroll("contract", f'<table class="kl-contract">\n<tbody>\n{rows}\n</tbody>\n</table>')
+
+
+def _tile(launch: Launch) -> str:
+    """The sizes of a launch's constants; of attention through descriptors, what these say of queries and of keys."""
+    if launch.tile:
+        return launch.tile.replace("BLOCK_", "")
+    described = {name: _DESCRIBED.match(str(value)) for name, value in launch.signature.items()}
+    rows = {name: int(found[1].split(",")[-2]) for name, found in described.items() if found}
+    if not {"q_desc", "k_desc"} <= rows.keys():
+        return ""
+    groups = int(launch.signature.get("GROUPS", 1))  # of warps, side by side
+    return f"M={groups * rows['q_desc']}, N={rows['k_desc']}"
 
 
 def plan_table(found: Sequence[tuple[tuple[int, ...], str, Sequence[Launch]]], caption: str = "") -> str:
@@ -41,8 +71,7 @@ def plan_table(found: Sequence[tuple[tuple[int, ...], str, Sequence[Launch]]], c
     for shape, dtype, launches in found:
         size = f"{shape_text(shape)}, {dtype}"
         for launch in launches:
-            tile = launch.tile.replace("BLOCK_", "")
-            rows.append((size, launch.name, launch.programs, 32 * launch.num_warps, tile))
+            rows.append((size, launch.name, launch.programs, 32 * launch.num_warps, _tile(launch)))
         if not launches:
             rows.append((size, "nothing", None, None, ""))
     headers = ("shape", "kernel", "programs", "threads in each", "tile")

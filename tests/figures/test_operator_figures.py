@@ -140,6 +140,20 @@ def test_the_contract_is_escaped_and_shows_code_as_code():
     assert "as <code>plan</code> says, &lt;any&gt;" in html
 
 
+def test_remarks_of_a_formula_are_words():
+    lines = ("in every split s:   m = max x      l = sum x     the state, of a split", "merged:  a = b")
+    html = contract_table(Contract("s.", (*lines, "merged:    c = d", "+ e[m]"), {}, ()))
+    wanted = "in every split s: <code>m = max x</code><br><code>l = sum x</code>, the state, of a split<br>"
+    assert wanted in html and "merged: <code>c = d</code><br><code>+ e[m]</code></p>" in html
+
+
+def test_attention_has_the_tile_that_its_descriptors_say():
+    described = {"q_desc": "tensordesc<bf16[1, 64, 128],NV()>", "k_desc": "tensordesc<bf16[1, 128, 128],NV()>"}
+    for more, tile in (({"GROUPS": 2}, "M=128, N=128"), ({"GROUPS": 3}, "M=192, N=128")):
+        launch = Launch("kernels.ops.x:_ring", described | more, (132, 1, 1), 4, 3)
+        assert f"_ring 132 128 {tile}" in text_of(plan_table([((4, 16), "bfloat16", [launch])]))
+
+
 def test_a_plan_row_for_each_launch():
     launch = Launch("kernels.ops.x:_rows", {"BLOCK_M": 2, "BLOCK_N": 512, "N": 7}, (3, 2, 1), 4, 3)
     text = text_of(plan_table([((7, 500), "float32", [launch, launch]), ((0,), "float16", [])]))
