@@ -3,12 +3,14 @@
 The glossary itself gets a list of all its words by the alphabet, before its first heading.
 
 `extra.glossary` names the page of the glossary, and the folders and pages that are left alone, where its words mean
-other things.
+other things. A single phrase that means something else stands under `everyday` in its page's front matter.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from mkdocs.exceptions import PluginError
 
 from kernels.lessons.glossary import Terms, alphabet, read_entries
 
@@ -20,6 +22,7 @@ def on_page_content(html: str, *, page, config, files) -> str:
 
     Raises:
         ValueError: two entries of the glossary share a spelling or an anchor; the message names both.
+        PluginError: the page lists phrases under `everyday` that it does not have.
     """
     settings = config.extra.get("glossary") or {}
     name = page.file.src_uri
@@ -28,7 +31,12 @@ def on_page_content(html: str, *, page, config, files) -> str:
         return html
     if name == glossary.src_uri:
         return html.replace("<h2", f"{alphabet(read_entries(page.file.content_string))}\n<h2", 1)
-    return _terms(glossary.abs_src_path).link(html, glossary.url_relative_to(page.file))
+    try:
+        return _terms(glossary.abs_src_path).link(
+            html, glossary.url_relative_to(page.file), page.meta.get("everyday") or ()
+        )
+    except ValueError as error:
+        raise PluginError(f"{name}: {error}") from error
 
 
 def _terms(path: str) -> Terms:

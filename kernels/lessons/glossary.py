@@ -8,13 +8,14 @@ An entry is an item of a definition list, with an anchor::
 
 ``data-also`` lists other words for the same thing. ``data-forms`` lists the phrases that mean this entry where the word
 alone has an everyday meaning, too; then the word alone is left as it is. ``data-not`` lists phrases that mean something
-else, although they hold one of these.
+else on any page, although they hold one of these. A page lists such phrases of its own in its front matter, under
+``everyday``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -29,9 +30,12 @@ _MARKDOWN_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _WORD = re.compile(r"[^\W_](?:\w|-(?=\w))*")
 _TAG = re.compile(r"<!--.*?-->|<(/?)([a-zA-Z][\w-]*)((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>", re.DOTALL)
 _UNLINKED = re.compile(r'class="kl-(?:block|value|formula)\b')  # executed blocks, computed values, formulas
-_APART = {"a", "button", "code", "figure", "math", "pre", "script", "select", "style", "summary", "svg", "textarea",
-          "h1", "h2", "h3", "h4", "h5", "h6"}  # fmt: skip
-"""Elements whose text is never linked: code, what a link or a heading says, what can be operated, what is drawn."""
+_APART = {"a", "button", "cite", "code", "figure", "math", "pre", "script", "select", "style", "summary", "svg",
+          "textarea", "h1", "h2", "h3", "h4", "h5", "h6"}  # fmt: skip
+"""Elements whose text is never linked: code, titles of works, what a link or a heading says, what can be operated,
+what is drawn."""
+
+_FRONT = "`everyday` in the front matter has"  # how a sentence about what a page says there begins
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,11 @@ def _place(name: tuple[str, str]) -> tuple[str, str]:
     return "".join(filter(str.isalnum, name[0])).casefold() or name[0], name[1]
 
 
+def _begun(text: str) -> tuple[str, str]:
+    """A phrase within a sentence, and where it begins one."""
+    return text, text[0].upper() + text[1:]
+
+
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.split(","))))
 
@@ -125,16 +134,23 @@ class Terms:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._by_first: dict[str, list[tuple[tuple[str, ...], Entry | None]]] = {}
         for entry in entries:
-            meanings = [(text, entry) for text in entry.spellings()]
-            meanings += [(spelled, None) for text in entry.but for spelled in (text, text[0].upper() + text[1:])]
-            for text, meant in meanings:
-                words = tuple(text.split())
-                self._by_first.setdefault(words[0], []).append((words, meant))
-        for found in self._by_first.values():
-            found.sort(key=lambda one: len(one[0]), reverse=True)  # "bank conflict" before "bank"
+            self._mean(entry.spellings(), entry)
+            self._mean((spelled for text in entry.but for spelled in _begun(text)), None)
+
+    def _mean(self, texts: Iterable[str], entry: Entry | None) -> None:
+        """Let each of the texts mean the entry, or no entry at all."""
+        for text in texts:
+            words = tuple(_WORD.findall(text))
+            known = self._by_first.setdefault(words[0], [])
+            known.insert(0, (words, entry))  # what is said later, of one page, counts before what is said of all
+            known.sort(key=lambda one: len(one[0]), reverse=True)  # "bank conflict" before "bank"
 
     def find(self, text: str) -> Iterator[tuple[int, int, Entry]]:
         """Start, end and entry of every use in plain text, the longest spelling first, none within another."""
+        return ((start, end, entry) for start, end, entry in self._meanings(text) if entry is not None)
+
+    def _meanings(self, text: str) -> Iterator[tuple[int, int, Entry | None]]:
+        """As `find`, with the phrases that mean something else, too: those have no entry."""
         after = 0
         for match in _WORD.finditer(text):
             start = match.start()
@@ -143,8 +159,7 @@ class Terms:
             for words, entry in self._by_first[match.group()]:
                 end = self._ends(text, match.end(), words[1:])
                 if end:
-                    if entry is not None:
-                        yield start, end, entry
+                    yield start, end, entry
                     after = end
                     break
 
@@ -158,19 +173,28 @@ class Terms:
             end = following.end()
         return end
 
-    def link(self, html: str, href: str) -> str:
+    def link(self, html: str, href: str, everyday: Sequence[str] = ()) -> str:
         """The page with the first use of each word linked to `href` and its anchor, the definition as its title.
 
-        A use in a folded part counts apart: a reader who never opens it still meets a link.
+        A use in a folded part counts apart: a reader who never opens it still meets a link. `everyday` are phrases of
+        this page which mean something else, although they hold a word of the glossary.
+
+        Raises:
+            ValueError: the prose of the page has no such phrase, or none that holds a word of the glossary.
         """
+        page = self._besides(everyday)
         seen: tuple[set[str], set[str]] = set(), set()
         parts: list[str] = []
+        left = {phrase.casefold() for phrase in everyday}
         for text, folded in _prose(html):
             if folded is None:
                 parts.append(text)
                 continue
             done, start = seen[folded], 0
-            for begin, end, entry in self.find(text):
+            for begin, end, entry in page._meanings(text):
+                if entry is None:
+                    left.discard(" ".join(text[begin:end].split()).casefold())
+                    continue
                 if entry.anchor in done:
                     continue
                 done.add(entry.anchor)
@@ -179,7 +203,21 @@ class Terms:
                 parts += [text[start:begin], link]
                 start = end
             parts.append(text[start:])
+        if left:
+            raise ValueError(f"{_FRONT} {', '.join(map(repr, sorted(left)))}; the prose of the page has no such words")
         return "".join(parts)
+
+    def _besides(self, everyday: Sequence[str]) -> Terms:
+        """These terms, and phrases that mean none of them."""
+        idle = [phrase for phrase in everyday if not any(self.find(phrase))]
+        if idle:
+            raise ValueError(f"{_FRONT} {', '.join(map(repr, idle))}; no word of the glossary is in it")
+        if not everyday:
+            return self
+        page = Terms(())
+        page._by_first = {first: list(known) for first, known in self._by_first.items()}
+        page._mean((spelled for text in everyday for spelled in _begun(text)), None)
+        return page
 
 
 def _prose(html: str) -> Iterator[tuple[str, bool | None]]:

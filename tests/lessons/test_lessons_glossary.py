@@ -3,6 +3,7 @@
 import re
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,7 @@ def test_first_uses_are_found(entries, text, found):
         "<!-- bank --><svg><text>bank</text></svg>",
         '<p title="bank"><img alt="a bank > all"></p>',
         "<button>bank</button>",
+        "<p><cite>Money in the Bank of a bank</cite></p>",
     ],
 )
 def test_headings_code_links_and_figures_are_left_as_they_are(entries, html):
@@ -92,6 +94,43 @@ def test_headings_code_links_and_figures_are_left_as_they_are(entries, html):
 def test_a_folded_use_and_an_open_one_are_both_linked(entries):
     html = "<details><summary>bank</summary><p>bank bank</p></details><p>bank</p><p>bank</p>"
     assert links(html, entries) == [("bank", "bank")] * 2
+
+
+def test_a_page_says_which_of_its_phrases_mean_something_else(entries):
+    html = "<p>Money in the\nbank, and the block on the left; a block, a bank</p>"
+    everyday = ("in the bank", "a block")
+    linked = Terms(entries).link(html, "g", everyday)
+    assert re.findall(r'class="kl-term"[^>]*>(.*?)</a>', linked) == ["bank"] and linked.endswith("bank</a></p>")
+    assert links(html, entries) == [("bank", "bank"), ("block", "a block")]  # another page is as it was
+    assert links("<p>In the bank</p>", entries) == [("bank", "bank")]
+    assert Terms(entries).link("<p>In the bank</p>", "g", ("in the bank",)) == "<p>In the bank</p>"
+
+
+@pytest.mark.parametrize(
+    ("phrase", "said"),
+    [
+        ("river bank", "has 'river bank'; the prose of the page has no such words"),  # it was rewritten since
+        ("the riverside", "has 'the riverside'; no word of the glossary is in it"),
+    ],
+)
+def test_a_phrase_that_leaves_nothing_alone_is_refused(entries, phrase, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Terms(entries).link("<p>a bank, the riverside</p><pre>river bank</pre>", "g", (phrase,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The button beside a block copies a program. To type a block by hand, begin with",
+        "The button on each block copies",
+        "Where a block says which of two is shorter, nobody typed it; or the block says so.",
+        "This page is the reference behind it.",
+    ],
+)
+def test_the_course_does_not_define_its_pages_blocks_and_references(text):
+    page = Path(__file__).parents[2] / "docs" / "lessons" / "glossary.md"
+    found = {entry.anchor for _, _, entry in Terms(read_entries(page.read_text(encoding="utf-8"))).find(text)}
+    assert not found & {"block", "reference"}
 
 
 def test_nothing_but_links_is_added(entries):
