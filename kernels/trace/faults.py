@@ -80,7 +80,8 @@ class Fault:
             object.__setattr__(self, "explanation", self.kind)
 
     def __str__(self) -> str:
-        return self.sentence
+        """The sentence as a terminal shows it; `sentence` has code between marks, which a page turns into type."""
+        return self.sentence.replace("`", "")
 
 
 def faults(
