@@ -10,7 +10,7 @@ from kernels.figures.html import Markup, data_table, escape
 REFERENCE = '<div class="kl-reference">'
 """How the HTML of a reference begins; it is text to read and to search, not a drawing."""
 
-_CODE = re.compile(r"`([^`]+)`")
+_CODE = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z][\w-]*)")  # between marks, or an option, which needs none
 
 
 def command_reference(name: str, command) -> str:
@@ -61,7 +61,7 @@ def _options(rows: Sequence[tuple[object, object, str]], caption: str) -> str:
 
 
 def _words(text: str) -> str:
-    return _CODE.sub(r"<code>\1</code>", escape(text))
+    return _CODE.sub(lambda found: f"<code>{found[1] or found[2]}</code>", escape(text))
 
 
 def schema_reference(schema: Mapping[str, object]) -> str:

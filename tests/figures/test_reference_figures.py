@@ -29,6 +29,18 @@ def test_every_command_and_option_is_there():
     assert "--variant &lt;" in html and "<h3" not in html  # its heading is the page's
 
 
+def test_an_option_in_a_sentence_is_code_whether_it_is_marked_or_not():
+    def asks(
+        name: str, much: int = typer.Option(0, help="So many: --much 2, or `lessons asks --much 2`; well--known.")
+    ):
+        """Ask."""
+
+    app = typer.Typer()
+    app.command()(asks)
+    html = command_reference("asks", typer.main.get_command(app))
+    assert "So many: <code>--much</code> 2, or <code>lessons asks --much 2</code>; well--known." in html
+
+
 def test_every_field_of_the_schema_is_there_and_links_lead_somewhere():
     html, published = schema_reference(schema()), schema()
     for one in published["$defs"].values():
