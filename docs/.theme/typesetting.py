@@ -5,8 +5,8 @@ fit is scrolled. A table of three and more columns that holds a sentence is show
 where its last column would be out of sight; there cells say their column. A column of numbers that were handed over as
 text, 47% or 4.6 s, is set flush right like any other. A line of an output that is a sentence wraps, and what stands in
 columns is scrolled, with a mark that says so. An output that only says what was not measured yet is a paragraph. What a
-sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; a stressed word of a
-contract is stressed. What a program has wrapped into a column of its own is one line again on a phone, blanks between
+sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; in a contract a
+stressed word is stressed, and a power is raised. What a program has wrapped into a column of its own is one line again on a phone, blanks between
 columns that no line needs are left out there; what then does not fit is scrolled where it is a table, and wrapped where
 it is words. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are not
 broken at a hyphen, and a path is broken behind a stroke. A number stands in one line with its unit, a shape and a range
@@ -50,6 +50,8 @@ _UNMEASURED = re.compile(
 _QUOTING = re.compile(r"(?<=>)([^<>]*`[^`<>]+`[^<>]*)(?=</(?:li|p)>|<(?:br|span class=\"kl-verdict__explained\"))")
 _COMMAND = re.compile(r"(?<=: )(python scripts/[^<`]+)(?=</p>)")
 _CONTRACT = re.compile(r'<table class="kl-contract">.*?</table>', re.DOTALL)
+_POWER = re.compile(r"(?<![\w*.])(\d+)\*\*(\d+)(?![^<]*</code>)")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _STRESSED = re.compile(r"(?<![\w*])\*(\w+)\*(?![\w*])")
 _QUOTED = re.compile(r"`([^`]+)`")
 _CODE = re.compile(r"(?<!<span></span>)<code>([^<>]*-[^<>]*)</code>")
@@ -87,6 +89,11 @@ _MEASURE = re.compile(rf'<(span|code) class="kl-value"[^>]*>[^<]{{1,16}}</\1> {_
 _SAID = re.compile(rf'(?<=<span class="kl-value)(?="[^>]*>[^<]{{{VALUE},}}</span>)')
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _DATED = re.compile(rf"{_DAY.pattern}(?=[^<>]*</t[dh]>)")  # in the words of a cell
+
+
+def _contract(table: re.Match) -> str:
+    stressed = _STRESSED.sub(r"<em>\1</em>", table[0])
+    return _POWER.sub(lambda power: power[1] + power[2].translate(_RAISED), stressed)
 
 
 def _cell(match: re.Match) -> str:
@@ -387,7 +394,7 @@ def on_page_content(content: str, **named) -> str:
     content = _mends.sub("a table of a figure", _figure, content)
     content = _UNMEASURED.sub(r"<p>\1</p>", content)  # none where all is measured
     content = _COMMAND.sub(r"<code>\1</code>", content)
-    content = _mends.sub("a contract", lambda table: _STRESSED.sub(r"<em>\1</em>", table[0]), content)
+    content = _mends.sub("a contract", _contract, content)
     content = _mends.sub("words in backticks", lambda quoting: _QUOTED.sub(r"<code>\1</code>", quoting[1]), content)
     content = _mends.sub(
         "a caption", lambda caption: _DAY.sub(lambda day: _whole(day[0]), caption[0]), content

@@ -47,7 +47,7 @@ def report(query: LaunchQuery, found: Sequence[Launch], facts: Sequence[CompileF
             ("grid", f"{grid} programs of {launch.num_warps} warps ({32 * launch.num_warps} threads){tile}"),
             ("registers", f"{fact.registers} a thread"),
             ("spills", f"{fact.spill_store_bytes} bytes stored, {fact.spill_load_bytes} bytes loaded"),
-            ("shared memory size", f"{fact.shared_bytes} bytes a block of at most {limit}"),
+            ("shared memory size", f"{fact.shared_bytes:,} bytes a block of at most {limit:,}"),
             *_lines(count_instructions(fact)),
         ]
         parts += ["", f"{launch.name}  ({fact.toolchain})", *(f"  {name:<22}{text}" for name, text in rows)]

@@ -30,9 +30,9 @@ def test_every_command_and_option_is_there():
 
 
 def test_an_option_in_a_sentence_is_code_whether_it_is_marked_or_not():
-    def asks(
-        name: str, much: int = typer.Option(0, help="So many: --much 2, or `lessons asks --much 2`; well--known.")
-    ):
+    much_said = "So many: --much 2, or `lessons asks --much 2`; well--known."
+
+    def asks(name: str, much: int = typer.Option(0, help=much_said)):
         """Ask."""
 
     app = typer.Typer()

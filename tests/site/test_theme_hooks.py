@@ -319,10 +319,10 @@ def test_what_was_not_measured_is_a_paragraph():
     assert typesetting(table) == table
 
 
-def test_a_stressed_word_of_a_contract_is_stressed():
-    cell = "<tr><td>the sum is *not* rounded; a * b * c, 2**31</td></tr>"
+def test_a_stressed_word_of_a_contract_is_stressed_and_a_power_is_raised():
+    cell = "<tr><td>the sum is *not* rounded; a * b * c, 2**31 - 2**20, x**2, <code>2**24</code></td></tr>"
     shown = typesetting(f'<table class="kl-contract">{cell}</table>')
-    assert "is <em>not</em> rounded; a * b * c, 2**31" in shown
+    assert "is <em>not</em> rounded; a * b * c, 2³¹ - 2²⁰, x**2, <code>2**24</code>" in shown
     assert typesetting(f"<table>{cell}</table>") == f"<table>{cell}</table>"
 
 
