@@ -30,6 +30,11 @@ def verdict_list(faults: Iterable[Fault], title: str = "", most: int = 4, none: 
     return f'<div class="kl-fig kl-verdicts">{head}<ul>{"".join(items)}</ul></div>'
 
 
+def verdict_text(fault: Fault) -> str:
+    """The verdict's sentence for output that is plain text: code stands in it without the marks that a page sets."""
+    return fault.sentence.replace("`", "")
+
+
 def _item(fault: Fault) -> str:
     key = f' data-explained="{escape(fault.explanation)}"' if fault.explanation != fault.kind else ""
     calm = ' class="kl-advice"' if hasattr(fault, "remedy") else ""  # advice: right, but slow

@@ -80,8 +80,7 @@ class Fault:
             object.__setattr__(self, "explanation", self.kind)
 
     def __str__(self) -> str:
-        """The sentence as a terminal shows it; `sentence` has code between marks, which a page turns into type."""
-        return self.sentence.replace("`", "")
+        return self.sentence
 
 
 def faults(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from kernels.figures import verdict_list
+from kernels.figures.verdicts import verdict_text
 from kernels.trace import Fault
 from kernels.trace.advice import Advice
 
@@ -15,6 +16,12 @@ def test_kind_and_sentence_are_shown_escaped():
     html = verdict_list([fault("out[1] <is> & stays unwritten")], "without the guard")
     assert "unwritten</strong> out[1] &lt;is&gt; &amp; stays unwritten" in html
     assert "without the guard" in html
+
+
+def test_a_printed_verdict_has_no_marks_around_its_code():
+    assert verdict_text(fault("Likely cause: a `__syncthreads()` is missing.")) == (
+        "Likely cause: a __syncthreads() is missing."
+    )
 
 
 def test_no_verdict_is_said_and_not_empty():

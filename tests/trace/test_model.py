@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.trace import Buffer, Fault, Launch, Recorder
+from kernels.trace import Buffer, Launch, Recorder
 from kernels.trace.faults import spans
 from kernels.trace.model import ATOMIC, READ, WRITE
 
@@ -20,11 +20,6 @@ def cuda(blocks=2, threads=64, *buffers):
 def one(faults):
     assert len(faults) == 1, [str(fault) for fault in faults]
     return faults[0]
-
-
-def test_a_verdict_is_printed_as_plain_text():
-    fault = Fault("unwritten", "Likely cause: a `__syncthreads()` is missing.", "x", 0, "", "", 0, 1, "")
-    assert str(fault) == "Likely cause: a __syncthreads() is missing." and "`" in fault.sentence
 
 
 def test_a_row_tells_who_what_where_when():
