@@ -35,9 +35,9 @@ def error_budget_table(measured: Sequence[Measured], caption: str = "") -> str:
         if not found.terms:
             rows.append(("no rounding: the result is exact", "", "", "0"))
         rows.append((_tolerance_words(each), "", "", _size(found.allows(_finite(each.expected)))))
-        at = f": element {', '.join(map(str, each.at))}, of {each.elements:,}" if each.at else ""
-        cases = f" of {each.elements:,} results" if each.elements > 1 and not each.at else ""
-        rows.append((f"worst error{at}{cases}", "", "", _size(each.error)))
+        at = f", at [{', '.join(map(str, each.at))}]" if each.at else ""
+        worst = f"worst of {each.elements:,} errors" if each.elements > 1 else "error"
+        rows.append((f"{worst}{at}", "", "", _size(each.error)))
         marked.append(len(rows))
         rows.append(("share of the budget used", "", "", _used(each)))
         groups.append((_heading(each), len(rows) - before))

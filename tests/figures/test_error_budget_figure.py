@@ -23,6 +23,15 @@ def test_each_term_stands_there_in_words_and_in_numbers():
     assert "50%" in shown or "49%" in shown
 
 
+def test_the_place_of_the_worst_error_is_an_index_and_the_count_stands_apart():
+    got = [[0.0] * 305, [0.0] * 304 + [1e-9]]
+    shown = texts(error_budget_table([measure(got, [[0.0] * 305] * 2, budget("float32"), "softmax")]))
+    assert "worst of 610 errors, at [1, 304]" in shown
+    two = measure([0.0, 1.0], [0.0, 2.0], budget("float32"))
+    assert "worst of 2 errors, at [1]" in texts(error_budget_table([two]))
+    assert re.search(r" error +1\.0e\+00", texts(error_budget_table([measure(1.0, 2.0, budget("float32"))])))
+
+
 def test_a_result_over_its_budget_is_marked_in_table_and_chart():
     inside, outside = (
         measure([1.0], [1.0 + off], budget("float32"), name) for off, name in ((1e-8, "in"), (1e-3, "out"))
