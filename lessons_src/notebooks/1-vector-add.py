@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Lab 1 as a notebook: vector add
+# # Lab 1 as a notebook: vector addition
 #
 # This is the bench beside [Lab 1](../../docs/labs/1-vector-add.md): the page explains, here you change things.
 # Every cell runs on the CPU, where Triton's interpreter executes the kernel and every access is recorded. Read a

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Lab 5 as a notebook: matrix multiplication
+# # Lab 5 as a notebook: GEMM
 #
 # The bench beside [Lab 5](../../docs/labs/5-gemm.md). Tiles of the output, a loop over K, and edges that fit no
 # tile. [Lesson 6](../../docs/lessons/6-matrix-tiles.md) derives it in plain Python; here is the kernel.

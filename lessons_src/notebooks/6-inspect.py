@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Lab 6 as a notebook: look inside
+# # Lab 6 as a notebook: profile, inspect, explain
 #
 # The bench beside [Lab 6](../../docs/labs/6-profile.md). What did the compiler make of a kernel? This needs no
 # GPU: Triton's own compiler runs here and compiles for an H200. The reference for the tools is the guide to

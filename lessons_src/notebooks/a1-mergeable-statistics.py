@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Workshop A1 as a notebook: statistics that can be merged
+# # Workshop A1 as a notebook: mergeable statistics
 #
 # The bench beside [Workshop A1](../../docs/workshops/a1-mergeable-statistics.md), whose exercise is checked with
 # `lessons check mergeable`. The softmax of a row needs its maximum and a sum. If the row is cut, each part has

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Workshop I2 as a notebook: the gradient of softmax
+# # Workshop I2 as a notebook: the backward pass
 #
 # The bench beside [Workshop I2](../../docs/workshops/i2-backward.md), whose exercise is checked with `lessons
 # check row_gradients`. A gradient is a formula like any other. Derive it, write it, and check it against

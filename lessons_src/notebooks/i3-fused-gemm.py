@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Workshop I3 as a notebook: a product with its epilogue
+# # Workshop I3 as a notebook: a fused product
 #
 # The bench beside [Workshop I3](../../docs/workshops/i3-fused-gemm.md). A product, a bias, an activation: three
 # kernels, or one. The accumulator is in float32 and in registers already. What is done there is free of memory,
