@@ -102,7 +102,7 @@ for rows, columns in ((131072, 128), (16384, 4096), (4096, 32768), (32, 1 << 20)
     if ahead:
         parts, _, options = ahead
         tile, warps = options["BLOCK_N"], options["num_warps"]
-        print(f"{rows:>7} x {columns:<8}", f"reads ahead: {parts} parts of {tile}, {warps} warps")
+        print(f"{rows:>7} x {columns:<8}", f"reads ahead: {parts} parts of {tile:,}, {warps} warps")
     else:
         print(f"{rows:>7} x {columns:<8}", plan)
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Workshop A2 as a notebook: a row that several programs share
+# # Workshop A2 as a notebook: one row, many programs
 #
 # The bench beside [Workshop A2](../../docs/workshops/a2-split-softmax.md), whose exercise is checked with
 # `lessons check split_softmax`. Few rows and many columns leave most of a GPU idle, if a row belongs to one
@@ -116,7 +116,8 @@ from kernels.ops.row_plan import plan_rows
 SMS = 132
 for rows, columns in ((8, 16384), (64, 16384), (512, 16384), (8192, 16384), (8, 1 << 20), (512, 131072)):
     plan = plan_rows(rows, columns, 4, SMS)
-    print(f"{rows:>5} rows of {columns:<8} {plan.path:<7} {plan.parts:>4} parts a row, {rows * plan.parts:>6} programs")
+    programs = rows * plan.parts
+    print(f"{rows:>5,} rows of {columns:<9,} {plan.path:<7} {plan.parts:>4} parts a row, {programs:>6,} programs")
 
 # %% [markdown]
 # What it is worth on the clock is in the case study on [wide rows](../../docs/guides/case-studies/wide-rows.md).

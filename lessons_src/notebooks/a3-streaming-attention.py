@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Workshop A3 as a notebook: attention that never writes its scores
+# # Workshop A3 as a notebook: attention that never stores its scores
 #
 # The bench beside [Workshop A3](../../docs/workshops/a3-streaming-attention.md), whose exercise is checked with
 # `lessons check streaming_attention`. The scores of all queries against all keys are a matrix that nobody wants.
@@ -115,7 +115,7 @@ print("rows whose maximum lies in the first block:", first_block)
 for length in (1024, 8192, 65536):
     scores, tensors = 2 * length * length, 4 * 2 * length * 128
     print(
-        f"{length:>6} positions of 128 in float16: scores {scores / 2**20:>6.0f} MiB, "
+        f"{length:>6,} positions of 128 in float16: scores {scores / 2**20:>6,.0f} MiB, "
         f"q, k, v and out {tensors / 2**20:>5.1f} MiB"
     )
 
