@@ -126,10 +126,25 @@ class Sources:
             if _REFERENCE.match(word) and self._from_string(word):
                 self._walk(self._from_string(word), found)
             elif path.is_file() and path.suffix == ".py":
-                found |= self.explain_code(path.read_text(encoding="utf-8"))
+                text = path.read_text(encoding="utf-8")
+                found |= self.explain_code(text)
+                self._walk(self._registered_with(_parse_code(text).imports.values()), found)
             elif path.is_file() and not word.startswith("build/"):
                 found[f"file {word}"] = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()[:16]
         return dict(sorted(found.items()))
+
+    def _registered_with(self, imported: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """What the module of an imported name does with that name: the commands of an application, say."""
+        targets: list[tuple[str, str]] = []
+        for module, name in imported:
+            parsed = self._module(module)
+            if parsed is not None and name in parsed.symbols:
+                targets += [
+                    (module, each)
+                    for each, symbol in parsed.symbols.items()
+                    if any(chain[0] == name for chain in symbol.chains)
+                ]
+        return targets
 
     def module_file(self, module: str) -> Path | None:
         """The file of a project module, or None where the module is not the project's."""

@@ -211,3 +211,14 @@ def test_shell_code_reaches_what_it_names(project):
     (project / "data.txt").write_text("2")
     assert Sources(project).explain_shell("python tool.py <data.txt") != before
     assert sources.explain_shell("echo hi; ls nowhere.py") == {}
+
+
+def test_a_program_stands_on_the_commands_of_the_application_that_it_starts(project):
+    (project / "kernels/command.py").write_text(
+        "from kernels.ops.operator import unrelated\n\napp = object()\n\n\n@app.command()\ndef main():\n    unrelated()\n"
+        "\n\ndef of_nobody():\n    pass\n"
+    )
+    (project / "tool.py").write_text("from kernels.command import app\n\napp()\n")
+    found = Sources(project).explain_shell("python tool.py --quick")
+    assert {"kernels.command:app", "kernels.command:main", "kernels.ops.operator:unrelated"} <= found.keys()
+    assert "kernels.command:of_nobody" not in found
