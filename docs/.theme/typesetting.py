@@ -6,12 +6,12 @@ where its last column would be out of sight; there cells say their column. A col
 text, 47% or 4.6 s, is set flush right like any other. A line of an output that is a sentence wraps, and what stands in
 columns is scrolled, with a mark that says so. An output that only says what was not measured yet is a paragraph. What a
 sentence quotes between backticks is set as code, and so is the command that a paragraph ends with; in a contract a
-stressed word is stressed, and a power is raised. What a program has wrapped into a column of its own is one line again on a phone, blanks between
-columns that no line needs are left out there; what then does not fit is scrolled where it is a table, and wrapped where
-it is words. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such as 2026-11-30 are not
-broken at a hyphen, and a path is broken behind a stroke. A number stands in one line with its unit, a shape and a range
-are not torn, and a name that is longer than a line of a phone is broken between its words. A computed value that is a
-sentence is not underlined.
+stressed word is stressed, and a power is raised. What a program has wrapped into a column of its own is one line again
+on a phone, blanks between columns that no line needs are left out there; what then does not fit is scrolled where it is
+a table, and wrapped where it is words. An option such as `--output`, a short name such as `nvidia-ml-py` and a day such
+as 2026-11-30 are not broken at a hyphen, and a path is broken behind a stroke. A number stands in one line with its
+unit, a shape and a range are not torn, and a name that is longer than a line of a phone is broken between its words. A
+computed value that is a sentence is not underlined.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LABELS = ("Shapes", "Dtypes", "Strides", "Limits", "Precision", "Special", "Gradient")
+LABELS = ("Shapes", "Splits", "Dtypes", "Strides", "Limits", "Precision", "Special", "Gradient")
 REQUIRED = ("Shapes", "Dtypes", "Strides", "Limits", "Special")
 _LABELLED = re.compile(r"^([A-Z][a-z]+)\s{1,}(\S.*)$")
 INDENT = 10
@@ -25,7 +25,7 @@ class Contract:
 def contract(module: str) -> Contract:
     """The contract of a module of operators, such as "kernels.ops.softmax". Reads the file; imports nothing.
 
-    Raises ValueError with a sentence where the docstring lacks a part that every contract has.
+    Raises ValueError with a sentence where the docstring lacks a part that every contract has, or has an unknown one.
     """
     path = ROOT / Path(*module.split(".")).with_suffix(".py")
     return parse(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "", module)
@@ -41,6 +41,8 @@ def parse(docstring: str, name: str) -> Contract:
     label = None
     for line in lines[1:]:
         found = _LABELLED.match(line)
+        if found and label and found.start(2) == INDENT and found[1] not in LABELS:
+            raise ValueError(f"The contract in the docstring of {name} has a part {found[1]}; {_known()}.")
         if found and found[1] in LABELS:
             label = found[1]
             parts[label] = found[2]
@@ -56,11 +58,15 @@ def parse(docstring: str, name: str) -> Contract:
     missing = [each for each in REQUIRED if each not in parts]
     if missing:
         raise ValueError(
-            f"The docstring of {name} says nothing about {', '.join(missing)}; every operator's begins with a contract "
-            f"whose parts are {', '.join(LABELS)}, each a word at the start of a line."
+            f"The docstring of {name} says nothing about {', '.join(missing)}; every operator's begins with a contract, "
+            f"and {_known()}."
         )
     text = tuple(" ".join(each) for each in paragraphs if each)
     return Contract(summary.rstrip(".") + ".", tuple(formula), parts, text)
+
+
+def _known() -> str:
+    return f"its parts are {', '.join(LABELS)}, each a word at the start of a line"
 
 
 def ways(docstring: str) -> dict[str, str]:

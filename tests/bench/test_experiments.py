@@ -163,6 +163,11 @@ def test_a_contract_that_lacks_a_part_is_an_error():
         parse(CONTRACT.replace("Strides   any.\n", ""), "op")
 
 
+def test_a_part_that_no_contract_has_is_an_error_and_not_left_out():
+    with pytest.raises(ValueError, match="of op has a part Stride; its parts are Shapes, Splits"):
+        parse(CONTRACT.replace("Strides   any.\n", "Strides   any.\nStride    any.\n"), "op")
+
+
 def test_the_ways_of_the_row_plan():
     row_plan = pytest.importorskip("kernels.ops.row_plan")
     assert set(ways(row_plan.__doc__)) == {"block", "twice", "looped", "joint", "split"}

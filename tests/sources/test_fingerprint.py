@@ -215,8 +215,8 @@ def test_shell_code_reaches_what_it_names(project):
 
 def test_a_program_stands_on_the_commands_of_the_application_that_it_starts(project):
     (project / "kernels/command.py").write_text(
-        "from kernels.ops.operator import unrelated\n\napp = object()\n\n\n@app.command()\ndef main():\n    unrelated()\n"
-        "\n\ndef of_nobody():\n    pass\n"
+        "from kernels.ops.operator import unrelated\n\napp = object()\n\n\n"
+        "@app.command()\ndef main():\n    unrelated()\n\n\ndef of_nobody():\n    pass\n"
     )
     (project / "tool.py").write_text("from kernels.command import app\n\napp()\n")
     found = Sources(project).explain_shell("python tool.py --quick")
