@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LABELS = ("Shapes", "Splits", "Dtypes", "Strides", "Limits", "Precision", "Special", "Gradient")
+LABELS = ("Shapes", "Visible", "Splits", "Dtypes", "Strides", "Limits", "Precision", "Special", "Gradient")
 REQUIRED = ("Shapes", "Dtypes", "Strides", "Limits", "Special")
 _LABELLED = re.compile(r"^([A-Z][a-z]+)\s{1,}(\S.*)$")
 INDENT = 10
@@ -58,7 +58,7 @@ def parse(docstring: str, name: str) -> Contract:
     missing = [each for each in REQUIRED if each not in parts]
     if missing:
         raise ValueError(
-            f"The docstring of {name} says nothing about {', '.join(missing)}; every operator's begins with a contract, "
+            f"The docstring of {name} says nothing about {', '.join(missing)}; each begins with a contract, "
             f"and {_known()}."
         )
     text = tuple(" ".join(each) for each in paragraphs if each)

@@ -164,7 +164,7 @@ def test_a_contract_that_lacks_a_part_is_an_error():
 
 
 def test_a_part_that_no_contract_has_is_an_error_and_not_left_out():
-    with pytest.raises(ValueError, match="of op has a part Stride; its parts are Shapes, Splits"):
+    with pytest.raises(ValueError, match="of op has a part Stride; its parts are Shapes, Visible, Splits"):
         parse(CONTRACT.replace("Strides   any.\n", "Strides   any.\nStride    any.\n"), "op")
 
 
