@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LABELS = ("Shapes", "Visible", "Splits", "Dtypes", "Strides", "Limits", "Precision", "Special", "Gradient")
+LABELS = ("Shapes", "Visible", "Splits", "Dtypes", "Strides", "Limits", "Precision", "Order", "Special", "Gradient")
 REQUIRED = ("Shapes", "Dtypes", "Strides", "Limits", "Special")
 _LABELLED = re.compile(r"^([A-Z][a-z]+)\s{1,}(\S.*)$")
 INDENT = 10
