@@ -8,6 +8,10 @@ import re
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 _COMMAND = re.compile(r">(\\[a-zA-Z]+)<")
+# The name of a function, with its index, before what is no bracket: "log s" has a gap, which the converter leaves out.
+_FUNCTION = re.compile(
+    r"((?<!<msub>)<mi>(?:log|exp|ln|tanh)</mi>|<msub><mi>(?:log|exp)</mi><m\w+>[^<]*</m\w+></msub>)(?=<m(?!o\b))"
+)
 _OPEN, _CLOSE = re.compile(r"(?<!\\)\{"), re.compile(r"(?<!\\)\}")
 
 
@@ -35,4 +39,5 @@ def _mathml(match: re.Match) -> str:
         raise ValueError(f"the formula {latex!r} cannot be shown: {unknown[1]} is not a command that is known here")
     if len(_OPEN.findall(latex)) != len(_CLOSE.findall(latex)):
         raise ValueError(f"the formula {latex!r} cannot be shown: its braces do not pair")
+    formula = _FUNCTION.sub(r'\1<mspace width="0.17em"/>', formula)
     return f'<{tag} class="kl-formula">{formula}</{tag}>'

@@ -26,7 +26,7 @@ SENTENCE = 16  # characters up to which a cell holds a figure or a name, and sta
 PROSE = 60  # characters from which on a narrow column would be a ladder of words
 PHONE = 38  # characters that a line of an output has on a narrow screen
 NAME = 26  # characters up to which a name or an option with a hyphen stays in one line
-LINE = 36  # characters of code from which on a name may not fit into a line of a phone
+LINE = 24  # characters of code from which on a name may not fit into a line of a phone
 VALUE = 60  # characters from which on a computed value is no figure but a sentence
 
 _TABLE = re.compile(r'<table class="kl-table(?: kl-table--stack[^"]*)?">.*?</table>', re.DOTALL)
@@ -50,11 +50,12 @@ _UNMEASURED = re.compile(
 _QUOTING = re.compile(r"(?<=>)([^<>]*`[^`<>]+`[^<>]*)(?=</(?:li|p)>|<(?:br|span class=\"kl-verdict__explained\"))")
 _COMMAND = re.compile(r"(?<=: )(python scripts/[^<`]+)(?=</p>)")
 _CONTRACT = re.compile(r'<table class="kl-contract">.*?</table>', re.DOTALL)
-_POWER = re.compile(r"(?<![\w*.])(\d+)\*\*(\d+)(?![^<]*</code>)")
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWER = re.compile(r"(?<![\w*.])(\d+)\*\*(-?\d+)(?![^<]*</code>)")
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _STRESSED = re.compile(r"(?<![\w*])\*(\w+)\*(?![\w*])")
 _QUOTED = re.compile(r"`([^`]+)`")
 _CODE = re.compile(r"(?<!<span></span>)<code>([^<>]*-[^<>]*)</code>")
+_OPTION = re.compile(r'(?<=<span class="w"> </span>)--\w[\w-]*(?=[<\n])')
 _WORD = re.compile(r"(?<![^\s])[^\s]*-[^\s]*")
 _CAPTION = re.compile(r"(?<=<caption>)<span>.*?</span>(?=</caption>)|(?<=<figcaption>)[^<]*", re.DOTALL)
 _STACK = re.compile(r'<div class="kl-stack">.*?</table>', re.DOTALL)
@@ -70,7 +71,7 @@ _DRAWN = re.compile(  # code, or a drawing
 )
 _THREE = re.compile(r"[^\W\d_]{3}")  # letters
 _UNIT = re.compile(r"&#?\w+;|.")
-_HEADING = re.compile(r"(?<=<code>)[\w./-]+(?=</code>(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
+_HEADING = re.compile(r"(?<=>)[\w.-]+/[\w./-]+(?=(?:</code>)?(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
 _VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]*')
 _PATH = re.compile(r"\b[\w./-]+/[\w.-]+\.(?:cu|cuh|py|md):\d+")
 _STROKE = re.compile(r"(?<=[/_])(?=\w)")
@@ -368,6 +369,7 @@ _mends = Mends(
         "words in backticks": _QUOTING,
         "a caption": _CAPTION,
         "code with a hyphen": _CODE,
+        "an option of a command": _OPTION,
         "code with a long name": _LONG,
         "a table of Markdown": _PLAIN,
         "a path as a heading": _HEADING,
@@ -401,6 +403,7 @@ def on_page_content(content: str, **named) -> str:
     )
     content = _mends.sub("code with a long name", _long, content)
     content = _mends.sub("code with a hyphen", _code, content)
+    content = _mends.sub("an option of a command", lambda option: _whole(option[0]), content)
     content = _mends.sub("a table of Markdown", _plain, content)
     content = _mends.sub("a path as a heading", _path, content)
     content = _mends.sub("a verdict", lambda said: _PATH.sub(_path, said[0]), content)

@@ -76,7 +76,7 @@ def _faster(winner: str, loser: str, ratio: float) -> str:
     if ratio >= FACTOR:
         return f"{winner} is {ratio:.2f} times as fast as {loser}"
     percent = 100 * (ratio - 1)
-    return f"{winner} is {percent:.1f} % faster than {loser}"
+    return f"{winner} is {percent:.1f}% faster than {loser}"
 
 
 def span(values: Iterable[float], pattern: str = "{:.2f}") -> str:

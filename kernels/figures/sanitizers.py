@@ -134,8 +134,11 @@ def _earlier(document: Sanitizers) -> str:
     if not found:
         return ""
     checks = sum(len(path.checks) for path in document.paths)
-    words = ", ".join(f"{number} are from an earlier run, commit {commit[:7]}" for commit, number in found.items())
-    return f"<p>Of these {checks} checks {words}: the code of their paths has not changed since.</p>\n"
+    words = ", ".join(f"{number:,} of commit {commit[:7]}" for commit, number in found.items())
+    return (
+        f"<p>Of these {checks:,} checks {sum(found.values()):,} are from earlier runs, {words}: "
+        "the code of their paths has not changed since.</p>\n"
+    )
 
 
 def _reasons(document: Sanitizers) -> str:
@@ -144,8 +147,8 @@ def _reasons(document: Sanitizers) -> str:
     from kernels.bench.sanitizer.record import UNREPORTED
 
     kernels: dict[tuple[str, str, str], list[str]] = {}
-    number: Counter = Counter()
-    for path in document.paths:
+    about: dict[tuple[str, str, str], set[int]] = {}
+    for number, path in enumerate(document.paths):
         for check in path.checks:
             said = []
             if check.state == "misread":
@@ -162,14 +165,15 @@ def _reasons(document: Sanitizers) -> str:
                 names = kernels.setdefault((check.tool, word, reason), [])
                 if name not in names:
                     names.append(name)
-            number.update({(check.tool, word, reason) for _, word, reason in said})
+                about.setdefault((check.tool, word, reason), set()).add(number)
     lines = []
     for (tool, word, reason), names in kernels.items():
         named = ", ".join(f"<code>{_name(name)}</code>" for name in names)
-        count = number[tool, word, reason]
-        lines.append(
-            f"<li><b>{tool}, {word}</b>, {count} path{'s' if count != 1 else ''} ({named}): {escape(reason)}</li>\n"
-        )
+        count = len(about[tool, word, reason])
+        others = (about[each] for each in list(kernels)[: len(lines)] if each[:2] == (tool, word))
+        again = ", counted above" if any(about[tool, word, reason] <= other for other in others) else ""
+        paths = f"{count} path{'s' if count != 1 else ''}{again} ({named})"
+        lines.append(f"<li><b>{tool}, {word}</b>, {paths}: {escape(reason)}</li>\n")
     return f"<ul>\n{''.join(lines)}</ul>\n" if lines else ""
 
 

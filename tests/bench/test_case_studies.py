@@ -18,7 +18,7 @@ def test_the_faster_one_is_named_first_whichever_it_is():
     ours, theirs = timed("triton", 10.0), timed("torch", 13.0)
     assert versus(ours, theirs) == versus(theirs, ours) == "triton is 1.30 times as fast as torch"
     assert versus(theirs, ours, "theirs", "ours") == "ours is 1.30 times as fast as theirs"
-    assert versus(ours, timed("torch", 10.5)) == "triton is 5.0 % faster than torch"
+    assert versus(ours, timed("torch", 10.5)) == "triton is 5.0% faster than torch"
 
 
 def test_a_difference_within_both_spreads_is_none():

@@ -53,6 +53,14 @@ def test_a_formula_is_mathml_without_a_script():
     assert "<mfrac>" in shown and "<math " in shown and "arithmatex" not in shown and "<script" not in shown
 
 
+def test_the_name_of_a_function_has_a_gap_behind_it_and_none_before_a_bracket():
+    pytest.importorskip("latex2mathml")
+    shown = formulas(r'<span class="arithmatex">\(m + \log s + \log_2 e + \log(s)\)</span>')
+    gap = '<mspace width="0.17em"/>'
+    assert f"<mi>log</mi>{gap}<mi>s</mi>" in shown and f"<mn>2</mn></msub>{gap}<mi>e</mi>" in shown
+    assert shown.count(gap) == 2
+
+
 @pytest.mark.parametrize("latex", [r"\frac{a", r"\fraction{a}{b}", r"\left( a", "x^", "a}"])
 def test_a_formula_that_is_none_is_quoted(latex):
     pytest.importorskip("latex2mathml")
@@ -152,6 +160,10 @@ def test_two_whole_files_of_a_page_have_pages_of_their_own(monkeypatch):
 def test_a_path_is_broken_behind_a_stroke_and_never_within_a_word():
     shown = typesetting("<h1 id='a'><code>kernels/ops/row_plan.py</code></h1><code>kernels/ops/row_plan.py</code>")
     assert shown.startswith("<h1 id='a'><code>kernels/<wbr>ops/<wbr>row_<wbr>plan.py</code></h1><code>kernels/ops")
+    mark = '<a class="headerlink" href="#a">&para;</a></h1>'
+    assert typesetting(f"<h1 id='a'>kernels/ops/softmax.py{mark}") == (
+        f"<h1 id='a'>kernels/<wbr>ops/<wbr>softmax.py{mark}"
+    )
     verdict = '<li><strong class="kl-verdict__kind">race</strong> Thread 1, lessons_src/a.cu:7, and 1/2 of it.</li>'
     assert "lessons_<wbr>src/<wbr>a.cu:7, and 1/2 of it" in typesetting(verdict)
 
@@ -319,10 +331,19 @@ def test_what_was_not_measured_is_a_paragraph():
     assert typesetting(table) == table
 
 
+def test_an_option_of_a_command_is_not_broken():
+    gap = '<span class="w"> </span>'
+    code = f"a{gap}--cache{gap}warm{gap}-n\n# --cache{gap}--no-more\n"
+    shown = typesetting(f"<pre><span></span><code>{code}</code></pre>")
+    assert shown.count('<span class="kl-whole">--') == 2
+    assert '<span class="kl-whole">--cache</span><span class="w"> </span>warm' in shown
+    assert '<span class="kl-whole">--no-more</span>\n' in shown
+
+
 def test_a_stressed_word_of_a_contract_is_stressed_and_a_power_is_raised():
-    cell = "<tr><td>the sum is *not* rounded; a * b * c, 2**31 - 2**20, x**2, <code>2**24</code></td></tr>"
+    cell = "<tr><td>the sum is *not* rounded; a * b * c, 2**31 - 2**-20, x**2, <code>2**24</code></td></tr>"
     shown = typesetting(f'<table class="kl-contract">{cell}</table>')
-    assert "is <em>not</em> rounded; a * b * c, 2³¹ - 2²⁰, x**2, <code>2**24</code>" in shown
+    assert "is <em>not</em> rounded; a * b * c, 2³¹ - 2⁻²⁰, x**2, <code>2**24</code>" in shown
     assert typesetting(f"<table>{cell}</table>") == f"<table>{cell}</table>"
 
 
