@@ -69,8 +69,8 @@ def record(kernel, n=N, block=256):
 show(ownership_strip(record(my_add).owners("out"), label="out", who="program"))
 
 # %% [markdown]
-# Change `N` and the block in the cell above, and run it again. A length that is a multiple of the block has no
-# ragged program; a length below the block has no other.
+# Change `N` and the block in the cell above, and run it again. If the length is a multiple of the block,
+# every program is full. If it is below the block, there is one program, and it is ragged.
 #
 # ## Break it
 #

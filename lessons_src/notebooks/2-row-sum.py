@@ -66,7 +66,7 @@ torch.manual_seed(0)
 hard = torch.cat([torch.randn(1, 512) * 1e6, torch.randn(1, 512)], dim=1)
 exact = hard.double().sum().item()
 for block in (16, 64, 256, 1024):
-    print(f"block {block:>4}: error {abs(row_sum(hard, block).item() - exact):.4f}")
+    print(f"block {block:>5,}: error {abs(row_sum(hard, block).item() - exact):.4f}")
 
 # %% [markdown]
 # No block is the right one. They differ, and none of them was promised a better order.

@@ -63,9 +63,10 @@ import numpy as np
 for name, arguments in {"padding with zero": {"padding": 0.0}, "no maximum taken off": {"shift": False}}.items():
     with np.errstate(all="ignore"):  # the interpreter computes with NumPy, which would warn of what we ask for
         got = softmax(scores, **arguments)
+    print(name)
     for near, row, wanted in zip((-100, 0, 100), got.double(), exact):
         right = torch.allclose(row, wanted, rtol=1e-4, atol=0)
-        print(f"{name:<22} row near {near:>4}: {'right' if right else 'wrong'}, sums to {row.sum().item():.4f}")
+        print(f"  row near {near:>4}: {'right' if right else 'wrong'}, sums to {row.sum().item():.4f}")
 
 # %% [markdown]
 # Each mistake is invisible on some of the rows. A test with scores near zero alone finds at most one of them.
@@ -99,12 +100,14 @@ SMS = 132
 for rows, columns in ((131072, 128), (16384, 4096), (4096, 32768), (32, 1 << 20)):
     plan, meta = plan_rows(rows, columns, 4, SMS), torch.empty(rows, columns, device="meta")
     ahead = tile_ahead(meta, meta, SMS) if plan.path == "joint" and plan.block_m == 1 else None
+    print(f"{rows:,} x {columns:,}")
     if ahead:
         parts, _, options = ahead
         tile, warps = options["BLOCK_N"], options["num_warps"]
-        print(f"{rows:>7} x {columns:<8}", f"reads ahead: {parts} parts of {tile:,}, {warps} warps")
+        print(f"  reads ahead: {parts} parts of {tile:,}, {warps} warps")
     else:
-        print(f"{rows:>7} x {columns:<8}", plan)
+        tile = f"{plan.block_m} x {plan.block_n:,}"
+        print(f"  {plan.path}: tiles of {tile}, {plan.num_warps} warps")
 
 # %% [markdown]
 # ## What it costs

@@ -40,7 +40,7 @@ show(compile_table(facts, caption=f"The addition with {', '.join(map(str, WARPS)
 from kernels.inspect.launches import count_instructions
 
 for n, fact in zip((1 << 20, (1 << 20) + 7), compile_triton_many([request(n=1 << 20), request(n=(1 << 20) + 7)])):
-    print(f"n = {n}: loads by bits {dict(count_instructions(fact).global_loads)}, {fact.registers} registers")
+    print(f"n = {n:,}: loads by bits {dict(count_instructions(fact).global_loads)}, {fact.registers} registers")
 
 # %% [markdown]
 # Same source, same result, another program. The case study on [what the compiler

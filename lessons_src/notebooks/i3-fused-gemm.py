@@ -69,7 +69,7 @@ for kernels_after in (0, 1, 2):
     moved = product + kernels_after * epilogue
     print(
         f"{kernels_after} kernels after the product: {moved / 1e6:6.0f} MB, "
-        f"{2 * M * N * K / moved:5.0f} operations a byte"
+        f"{2 * M * N * K / moved:5,.0f} operations a byte"
     )
 
 # %% [markdown]
