@@ -50,7 +50,7 @@ def main(n: int = 257, block: int = 256) -> None:
     programs = triton.cdiv(n, block)  # n / block, rounded up
     _add_and_sign[(programs,)](x, y, out, owner, n, BLOCK=block)
 
-    print(f"{n:,} elements in blocks of {block:,}: {programs:,} programs")
+    print(f"{n} elements in blocks of {block}: {programs} programs")
     for program in range(programs):
         owned = (owner == program).nonzero().flatten().tolist()
         which = f"element {owned[0]}" if len(owned) == 1 else f"elements {owned[0]} to {owned[-1]}"
