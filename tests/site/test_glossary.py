@@ -116,6 +116,6 @@ def test_a_word_shows_its_definition_and_leads_to_its_entry(read):
         word = reading.page.locator("a.kl-term", has_text="sectors").first
         assert "32 neighbouring bytes" in word.get_attribute("title")
         word.click()
-        assert reading.page.url.endswith("/lessons/glossary/#sector")
+        reading.page.wait_for_url("**/lessons/glossary/#sector")
         entry = reading.page.locator("dt#sector")
         assert entry.is_visible() and entry.inner_text() == "sector"

@@ -40,16 +40,16 @@ def opened(chromium, tmp_path):
 def test_the_keyboard_is_shown_what_a_word_means_and_follows_its_link(opened):
     page = opened(touch=False)
     page.keyboard.press("Tab")
-    assert page.locator(".kl-hint").inner_text() == "warp: 32 threads"
+    page.locator(".kl-hint", has_text="warp: 32 threads").wait_for()
     box = page.locator(".kl-hint").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390
     page.keyboard.press("Tab")
-    assert page.locator(".kl-hint").inner_text() == "lane: one of them"
+    page.locator(".kl-hint", has_text="lane: one of them").wait_for()
     page.keyboard.press("Escape")
     assert page.locator(".kl-hint").is_hidden()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    assert page.url.endswith("#warp")
+    page.wait_for_url("**#warp")  # the browser tells of it when it has gone there
 
 
 def test_the_first_tap_shows_what_a_word_means_and_the_second_follows_its_link(opened):
@@ -57,15 +57,16 @@ def test_the_first_tap_shows_what_a_word_means_and_the_second_follows_its_link(o
     page.locator("a").first.tap()
     assert "32 threads" in page.locator(".kl-hint").inner_text() and "#" not in page.url
     page.locator(".kl-value").tap()
-    assert page.locator(".kl-hint").inner_text() == "computed: 4 * 8"
+    page.locator(".kl-hint", has_text="computed: 4 * 8").wait_for()
     page.locator("#warp").tap()
     assert page.locator(".kl-hint").is_hidden()
     page.locator("a").first.tap()
     page.locator("a").first.tap()
-    assert page.url.endswith("#warp")
+    page.wait_for_url("**#warp")  # the browser tells of it when it has gone there
 
 
 def test_a_mouse_follows_the_link_at_once(opened):
     page = opened(touch=False)
     page.locator("a").first.click()
-    assert page.url.endswith("#warp") and not page.locator(".kl-hint:visible").count()
+    page.wait_for_url("**#warp")
+    assert not page.locator(".kl-hint:visible").count()

@@ -49,7 +49,7 @@ def test_bundle_opens_from_disk_and_searches(chromium, unpacked):
     page.goto((unpacked / "index.html").as_uri())
     page.locator(".kl-stepper--live").wait_for()
     page.get_by_role("link", name="Begin with Lesson 0").click()
-    assert page.url == (unpacked / "lessons/0-orientation.html").as_uri()
+    page.wait_for_url((unpacked / "lessons/0-orientation.html").as_uri())
     found = results(page, "warp shuffle")
     assert found and all(address.startswith(unpacked.as_uri()) for address in found)
     page.goto(found[0])

@@ -92,7 +92,7 @@ def test_keyboard_reaches_the_text_first_and_shows_where_it_is(read):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.matches('.md-skip')")
         page.keyboard.press("Enter")
-        assert page.url.endswith("#setup")
+        page.wait_for_url("**#setup")
         page.locator(".md-tabs__link").first.focus()
         page.keyboard.press("Tab")
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
