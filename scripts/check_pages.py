@@ -102,6 +102,9 @@ class Looker:
             page.evaluate(self._axe)
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
+                page.evaluate(
+                    "scrollTo({top: 0, behavior: 'instant'})"
+                )  # the header covers what Tab has scrolled under it
                 where = f"{scheme}, {width} px"
                 wide = self._ask(page, "tooWide")
                 if wide:
