@@ -52,7 +52,7 @@ def test_the_filled_entry_has_the_lines_of_the_template_and_numbers_that_were_se
         return re.findall(r"^([A-Z][a-z]+(?: [a-z]+)?) {2,}\S", text, re.MULTILINE)
 
     assert words(entry) == words(template) and len(words(entry)) == 9
-    seen = re.findall(r"n = (\d+): (\d+) programs", (outputs / "run.txt").read_text("utf-8"))
+    seen = re.findall(r"n = ([\d,]+): (\d+) programs", (outputs / "run.txt").read_text("utf-8"))
     assert f"{seen[0][1]} and {seen[1][1]}." in re.search(r"^Saw +(.*)$", entry, re.MULTILINE)[1]
     assert "FAIL" in (outputs / "mistake.txt").read_text("utf-8")
     page = (LESSONS / "journal.md").read_text("utf-8")
