@@ -17,7 +17,9 @@ OUTPUTS = ROOT / "lessons_src" / "outputs" / "reference" / "operators"
 @pytest.fixture(scope="module")
 def sections() -> dict[str, str]:
     text = (ROOT / "docs/reference/operators.md").read_text(encoding="utf-8")
-    blocks = re.findall(r'^### `(\w+)` \{ #op-\1 \}\n\n```python exec="1" html="1" id="([\w-]+)"', text, re.MULTILINE)
+    blocks = re.findall(
+        r'^### `(\w+)` \{ #op-\1 \}\n\n(?:[A-Z].*\n\n)?```python exec="1" html="1" id="([\w-]+)"', text, re.MULTILINE
+    )
     return {name: (OUTPUTS / f"{block}.html").read_text(encoding="utf-8") for name, block in blocks}
 
 
