@@ -1,5 +1,6 @@
 """The planted faults, without a GPU: tensors that end early, PTX with a broken barrier, what a kernel has to see."""
 
+import re
 import subprocess
 from types import SimpleNamespace
 
@@ -96,19 +97,24 @@ def test_barriers_are_taken_out_or_left_out_by_one_thread():
     hands = PTX.replace("ld.global.b32 %r1, [%rd1];", "mbarrier.arrive.shared.b64 _, [%r1];")
     kept = plants.planted_ptx("racecheck", hands)  # and those of warps that hand work to warps
     assert kept.count("bar.sync") == 2
-    broken = plants.planted_ptx("synccheck", PTX)
-    assert broken.count("@%plant_p bar.sync") == 1 and broken.count("bar.sync") == 2
+    broken = plants.planted_ptx("synccheck", PTX)  # a new one, before anything else: the kernel's own stay
+    assert broken.count("@%plant_p bar.sync") == 1 and broken.count("bar.sync") == 3
+    assert broken.index("@%plant_p bar.sync") < broken.index("mov.b32 %r2")
 
 
-def test_all_threads_of_one_block_write_one_word_before_anything_else():
-    planted = plants.all_threads_write_one_word(PTX)
+@pytest.mark.parametrize(("threads", "writers"), [(128, [0, 32]), (64, [0, 32]), (32, list(range(32)))])
+def test_two_warps_of_one_block_write_one_word_before_anything_else(threads, writers):
+    ptx = PTX.replace("_param_0) {", f"_param_0)\n.reqntid {threads}, 1, 1\n{{")
+    planted = plants.two_warps_write_one_word(ptx)
     assert planted.count("@%plant_p st.volatile.shared.b32 [%plant_a], %plant_t") == 1
     assert all(f"%ctaid.{axis}" in planted for axis in "xyz") and "setp.eq.s32 %plant_p, %plant_a, 0" in planted
-    assert planted.index("st.volatile") < planted.index("ld.global")
+    mask = int(re.search(r"and\.b32 %plant_a, %plant_t, (-?\d+);", planted)[1])
+    assert [thread for thread in range(threads) if thread & mask == 0] == writers
+    assert planted.index("st.volatile") < planted.index("mov.b32 %r2")
     added = planted[planted.index("\n{ .reg .pred %plant_p") : planted.index("%plant_t; }\n") + 12]
-    assert planted.replace(added, "") == PTX
+    assert planted.replace(added, "") == ptx
     with pytest.raises(ValueError, match="no shared memory named global_smem"):
-        plants.all_threads_write_one_word(PTX.replace("global_smem", "elsewhere"))
+        plants.two_warps_write_one_word(PTX.replace("global_smem", "elsewhere"))
 
 
 def test_an_entry_is_renamed_wherever_it_stands():

@@ -17,6 +17,8 @@ PTX_TOOLS = ("racecheck", "synccheck")  # whose plant is in the compiled kernel
 _BARRIER = re.compile(r"\bbar(?:rier)?(?:\.cta)?\.sync(?:\.aligned)?\s+\d+(?:\s*,\s*\d+)?\s*;")
 _ANY_BARRIER = re.compile(r"\b(?:bar|barrier|mbarrier)\.")
 _ATOMIC = re.compile(r"\batom\.(?!shared)")
+_ENTRY = re.compile(r"\.entry\b[^{]*\{")
+_ONE_WARP = re.compile(r"\.(?:req|max)ntid\s+32\b(?!\s*,\s*[2-9])")
 _LOAD = re.compile(r"\b(?:ld\.global|ld\.volatile\.global|cp\.async|atom\.|ld\.acquire)")
 
 
@@ -91,50 +93,51 @@ def without_barriers(ptx: str) -> str:
     return ptx if _ATOMIC.search(ptx) or "mbarrier." in ptx else _BARRIER.sub("", ptx)
 
 
-def all_threads_write_one_word(ptx: str) -> str:
-    """The PTX in which every thread of block 0 begins by writing its own number to the first word of shared memory.
+def two_warps_write_one_word(ptx: str) -> str:
+    """The PTX in which threads 0 and 32 of block 0 begin by writing their numbers to the first word of shared memory.
 
     Nothing has been put there yet, so the kernel computes what it did; threads of two warps that write to one place
-    with no barrier between them are a race all the same. The other blocks do not: blocks that wait for one another
-    stood still for longer than a run has, while the tool noted the races of every one of them.
+    with no barrier between them are a race all the same. Of a block of one warp all threads write. No more threads do,
+    and no other block: the tool notes every pair that races, and blocks that wait for one another stood still for
+    longer than a run has while it did.
 
     Raises:
         ValueError: the kernel has no shared memory of Triton's.
     """
     if "global_smem" not in ptx:
         raise ValueError("The PTX has no shared memory named global_smem.")
+    others = "0" if _ONE_WARP.search(ptx) else "-33"  # the bits of a thread's number that must be 0 for it to write
     write = (
-        "\n{ .reg .pred %plant_p; .reg .b32 %plant_a, %plant_b, %plant_t; "
-        "mov.u32 %plant_a, %ctaid.x; mov.u32 %plant_b, %ctaid.y; or.b32 %plant_a, %plant_a, %plant_b; "
+        "{ .reg .pred %plant_p; .reg .b32 %plant_a, %plant_b, %plant_t; "
+        "mov.u32 %plant_t, %tid.x; and.b32 %plant_a, %plant_t, " + others + "; mov.u32 %plant_b, %ctaid.x; "
+        "or.b32 %plant_a, %plant_a, %plant_b; mov.u32 %plant_b, %ctaid.y; or.b32 %plant_a, %plant_a, %plant_b; "
         "mov.u32 %plant_b, %ctaid.z; or.b32 %plant_a, %plant_a, %plant_b; setp.eq.s32 %plant_p, %plant_a, 0; "
-        "mov.u32 %plant_t, %tid.x; mov.u32 %plant_a, global_smem; "
-        "@%plant_p st.volatile.shared.b32 [%plant_a], %plant_t; }\n"
+        "mov.u32 %plant_a, global_smem; @%plant_p st.volatile.shared.b32 [%plant_a], %plant_t; }"
     )
-    body = re.compile(r"(\.entry\b[^{]*\{)")
-    return body.sub(lambda match: match.group(1) + write, ptx, count=1)
+    return _at_the_beginning(ptx, write)
 
 
 def one_thread_leaves_out_a_barrier(ptx: str) -> str:
-    """The PTX in which thread 0 of block 0 does not come to the first barrier, while its warp does.
+    """The PTX that begins with a barrier of the block, to which thread 0 of block 0 does not come while its warp does.
 
-    Only to the first: where it came to none, kernels that hand numbers from warp to warp in loops stood still, and the
-    tool said nothing.
+    It is a new one. Where one of the kernel's own was left out, kernels in which warps hand numbers to one another
+    stood still and the tool said nothing, or block 0 had no use for that barrier and there was no fault.
     """
+    barrier = (
+        "{ .reg .pred %plant_p; .reg .b32 %plant_a, %plant_b; mov.u32 %plant_a, %tid.x; mov.u32 %plant_b, %ctaid.x; "
+        "or.b32 %plant_a, %plant_a, %plant_b; setp.ne.s32 %plant_p, %plant_a, 0; @%plant_p bar.sync 0; }"
+    )
+    return _at_the_beginning(ptx, barrier)
 
-    def broken(match: re.Match[str]) -> str:
-        return (
-            "{ .reg .pred %plant_p; .reg .b32 %plant_a, %plant_b; mov.u32 %plant_a, %tid.x; "
-            "mov.u32 %plant_b, %ctaid.x; or.b32 %plant_a, %plant_a, %plant_b; setp.ne.s32 %plant_p, %plant_a, 0; "
-            f"@%plant_p {match.group(0)} }}"
-        )
 
-    return _BARRIER.sub(broken, ptx, count=1)
+def _at_the_beginning(ptx: str, code: str) -> str:
+    return _ENTRY.sub(lambda match: f"{match.group(0)}\n{code}\n", ptx, count=1)
 
 
 def planted_ptx(tool: str, ptx: str) -> str:
     """The PTX with the tool's fault in it. Only for PTX_TOOLS, and where `nothing_to_see` is None."""
     if tool == "racecheck":
-        return all_threads_write_one_word(without_barriers(ptx))
+        return two_warps_write_one_word(without_barriers(ptx))
     return one_thread_leaves_out_a_barrier(ptx)
 
 

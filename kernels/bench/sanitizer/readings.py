@@ -97,7 +97,7 @@ def why_unseen(tool: str, kernel: str, earlier: bool = False) -> str:
         )
     if tool == "racecheck" and earlier:
         return (
-            "The plant of that earlier run only took barriers out. The present one lets all threads write one word as "
+            "The plant of that earlier run only took barriers out. The present one lets two warps write one word as "
             "well, and the time was over before it came to these paths."
         )
     return ""
