@@ -161,9 +161,8 @@ step_env() {
 }
 
 step_tests() {
-  # Without tests/trace: collecting it turns Triton's interpreter on for the whole process.
-  SHOW=15 part "tests marked gpu" 420 "$PYTHON" -m pytest tests -m gpu -q -p no:cacheprovider \
-    --ignore=tests/trace --ignore=tests/site --continue-on-collection-errors
+  SHOW=15 part "tests marked gpu" 420 "$PYTHON" -m pytest tests -m gpu -q -p no:cacheprovider --tb=short \
+    --ignore=tests/site --continue-on-collection-errors
   SHOW=15 part "operators on the GPU" 300 "$PYTHON" -m pytest tests/ops -m "not gpu" -q -p no:cacheprovider
 }
 

@@ -12,6 +12,22 @@ import pytest
 
 if not Path("/dev/nvidiactl").exists() and not Path("/dev/nvidia0").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+DECIDED = os.environ.get("TRITON_INTERPRET")
+
+
+def pytest_collection_finish(session):
+    """No module may decide otherwise when it is imported: the kernels of all other tests would go another way."""
+    if os.environ.get("TRITON_INTERPRET") != DECIDED:
+        now = os.environ.get("TRITON_INTERPRET")
+        raise pytest.UsageError(
+            f"A test module changed TRITON_INTERPRET from {DECIDED!r} to {now!r} when it was imported. Mark its tests "
+            "`interpreted`, or set the variable for a process that a test starts."
+        )
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("interpreted") and os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("Triton is compiled in this run; with TRITON_INTERPRET=1 these kernels run on the CPU.")
 
 
 @pytest.fixture

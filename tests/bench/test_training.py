@@ -1,20 +1,20 @@
 """The experiment on the products of a training step: its arms are right, and it counts results that differ."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
-from kernels.bench import training  # noqa: E402
-from kernels.bench.results import Record, complete  # noqa: E402
-from kernels.ops.matmul import sum_tolerance  # noqa: E402
-from lessons_src.examples.split_k import by_atomics, different, in_order  # noqa: E402
+from kernels.bench import training
+from kernels.bench.results import Record, complete
+from kernels.ops.matmul import sum_tolerance
+from lessons_src.examples.split_k import by_atomics, different, in_order
+
+pytestmark = pytest.mark.interpreted
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,16 +1,15 @@
 """The workshops' second exercises: the answers that their pages fold away are right, and touch what they should."""
 
-import os
-
 import pytest
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from kernels.ops.interpreter import behave_like_a_gpu  # noqa: E402
-from kernels.trace.triton import trace_triton  # noqa: E402
-from kernels.trace.undefined import undefined_is_nan  # noqa: E402
+from kernels.ops.interpreter import behave_like_a_gpu
+from kernels.trace.triton import trace_triton
+from kernels.trace.undefined import undefined_is_nan
+
+pytestmark = pytest.mark.interpreted
 
 behave_like_a_gpu()
 

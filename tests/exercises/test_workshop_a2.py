@@ -1,6 +1,5 @@
 """What Workshop A2 runs beside its exercise: version 0, the launch too few, states that walk, and their test."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +9,9 @@ import pytest
 pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
 
-from kernels.trace.triton import trace_triton  # noqa: E402
-from lessons_src.examples import split_versions, try_walk  # noqa: E402
+from kernels.trace.triton import trace_triton
+from lessons_src.examples import split_versions, try_walk
 
 ROOT = Path(__file__).resolve().parents[2]
 INF = float("inf")
@@ -58,6 +56,8 @@ def test_states_that_walk_are_those_of_torch(shape, splits, tile):
 BODY = """import torch, triton, triton.language as tl
 from lessons_src.examples import split_versions
 from lessons_src.examples.split_versions import states_in_torch
+
+pytestmark = pytest.mark.interpreted
 
 def states_walking(x, splits, tile):
 """

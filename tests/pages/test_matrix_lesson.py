@@ -1,16 +1,15 @@
 """The kernel that Lesson 6 shows: right on ragged and strided matrices, and within the memory of each."""
 
-import os
-
 import pytest
 
 pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
 
-from kernels.trace.triton import trace_triton  # noqa: E402
-from lessons_src.examples.tiled_matmul import matmul_tiles  # noqa: E402
+from kernels.trace.triton import trace_triton
+from lessons_src.examples.tiled_matmul import matmul_tiles
+
+pytestmark = pytest.mark.interpreted
 
 SHAPES = (
     (1, 1, 1),  # the smallest

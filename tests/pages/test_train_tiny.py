@@ -10,10 +10,11 @@ import pytest
 pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
 
-from kernels.ops.matmul import matmul  # noqa: E402
-from lessons_src.examples import train_tiny  # noqa: E402
+from kernels.ops.matmul import matmul
+from lessons_src.examples import train_tiny
+
+pytestmark = pytest.mark.interpreted
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 4
