@@ -83,7 +83,7 @@ def _histogram_staged(x_ptr, out_ptr, n, stride, bins, BINS: tl.constexpr, BLOCK
 def _counters():
     # The address of 8192 counters in shared memory, beside what Triton allocates there.
     return tl.inline_asm_elementwise(
-        ".shared .align 16 .b32 kernel_lessons_counters[8192];\nmov.u32 $0, kernel_lessons_counters;",
+        ".shared .align 16 .b32 kernel_lessons_counters[8192]; mov.u32 $0, kernel_lessons_counters;",
         "=r,r", [tl.program_id(0)], dtype=tl.int32, is_pure=False, pack=1)  # fmt: skip
 
 
@@ -95,14 +95,14 @@ def _lane(like):
 @triton.jit
 def _set_zero(address):
     tl.inline_asm_elementwise(
-        "st.shared.u32 [$1], 0;\nmov.u32 $0, 0;", "=r,r", [address], dtype=tl.int32, is_pure=False, pack=1
+        "st.shared.u32 [$1], 0; mov.u32 $0, 0;", "=r,r", [address], dtype=tl.int32, is_pure=False, pack=1
     )
 
 
 @triton.jit
 def _add_one(address, inside):
     tl.inline_asm_elementwise(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, $2, 0;\n@p red.shared.add.u32 [$1], 1;\nmov.u32 $0, 0;\n}",
+        "{ .reg .pred p; setp.ne.b32 p, $2, 0; @p red.shared.add.u32 [$1], 1; mov.u32 $0, 0; }",
         "=r,r,r", [address, inside.to(tl.int32)], dtype=tl.int32, is_pure=False, pack=1)  # fmt: skip
 
 

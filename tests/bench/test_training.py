@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
-from kernels.bench import training
-from kernels.bench.results import Record, complete
-from kernels.ops.matmul import sum_tolerance
-from lessons_src.examples.split_k import by_atomics, different, in_order
+from kernels.bench import training  # noqa: E402
+from kernels.bench.results import Record, complete  # noqa: E402
+from kernels.ops.matmul import sum_tolerance  # noqa: E402
+from lessons_src.examples.split_k import by_atomics, different, in_order  # noqa: E402
 
 pytestmark = pytest.mark.interpreted
 

@@ -22,7 +22,12 @@ def test_one(): assert os.environ["TRITON_INTERPRET"] == "1"
     [
         ("", "1", 0, "1 passed"),
         ("", "0", 0, "1 skipped"),
-        ('os.environ["TRITON_INTERPRET"] = "1"', "0", 4, "changed TRITON_INTERPRET from '0' to '1' when it was imported"),
+        (
+            'os.environ["TRITON_INTERPRET"] = "1"',
+            "0",
+            4,
+            "changed TRITON_INTERPRET from '0' to '1'",
+        ),
     ],
 )
 def test_a_module_cannot_turn_the_interpreter_on_for_all_others(tmp_path, first, decided, status, said):

@@ -5,9 +5,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from kernels.ops.interpreter import behave_like_a_gpu
-from kernels.trace.triton import trace_triton
-from kernels.trace.undefined import undefined_is_nan
+from kernels.ops.interpreter import behave_like_a_gpu  # noqa: E402
+from kernels.trace.triton import trace_triton  # noqa: E402
+from kernels.trace.undefined import undefined_is_nan  # noqa: E402
 
 pytestmark = pytest.mark.interpreted
 

@@ -10,8 +10,8 @@ pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
 
-from kernels.trace.triton import trace_triton
-from lessons_src.examples import split_versions, try_walk
+from kernels.trace.triton import trace_triton  # noqa: E402
+from lessons_src.examples import split_versions, try_walk  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 INF = float("inf")

@@ -16,6 +16,7 @@ def poisoned(monkeypatch):
 
     def empty(*shape, **kind):
         tensor = allocate(*shape, **kind)
-        return tensor.fill_(float("nan")) if tensor.is_floating_point() else tensor
+        with torch.no_grad():  # PyTorch itself asks for leaves with gradients
+            return tensor.fill_(float("nan")) if tensor.is_floating_point() else tensor
 
     monkeypatch.setattr(torch, "empty", empty)

@@ -41,6 +41,7 @@ def modelled(shape, causal, seed, changes=(), low=False):
 SHAPES = ((1, 2, 1, 200, 200, 16), (2, 2, 2, 65, 130, 16), (1, 1, 1, 150, 70, 16), (1, 1, 1, 1, 129, 16))
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("causal", [False, True], ids=["all keys", "causal"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_kernel_is_right_in_any_order_of_events(shape, causal):
@@ -82,6 +83,7 @@ BREAKS = {
 }  # fmt: skip
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_model_sees_what_is_broken(name):
     with pytest.raises((Broken, AssertionError, IndexError)):
@@ -89,6 +91,7 @@ def test_the_model_sees_what_is_broken(name):
             modelled((1, 2, 1, 300, 300, 16), True, seed, (BREAKS[name],))
 
 
+@pytest.mark.interpreted
 def test_keys_behind_the_last_one_have_no_weight_however_low_the_scores():
     modelled((1, 1, 1, 70, 100, 16), False, 1, low=True)
     with pytest.raises(AssertionError):

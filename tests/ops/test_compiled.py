@@ -1,5 +1,6 @@
 """What the compiler makes of the kernels, on a machine without a GPU too."""
 
+import ast
 import json
 import os
 import re
@@ -42,6 +43,16 @@ WHOLE = (
     *("row_sum float32 finish", "row_sum bfloat16 finish", "_rmsnorm_words bfloat16 words"),
     *(f"_softmax_backward_pairs {dtype} words" for dtype in ("float16", "bfloat16")),
 )
+
+
+def test_no_text_in_a_kernel_has_an_escape():
+    """torch.compile writes the source of a Triton kernel between quotes, where an escape becomes what it stands for:
+    PTX with a line break in it was two halves of a string there, and on a GPU no graph with it compiled."""
+    for path in sorted((Path(__file__).parents[2] / "kernels/ops").glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        for kernel in ast.walk(ast.parse(source)):
+            if isinstance(kernel, ast.FunctionDef) and any("jit" in ast.unparse(by) for by in kernel.decorator_list):
+                assert "\\" not in ast.get_source_segment(source, kernel), f"{path.name}: {kernel.name}"
 
 
 def test_offsets_are_multiplied_in_64_bits():

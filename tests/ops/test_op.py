@@ -145,7 +145,12 @@ def test_every_implementation_agrees_with_the_reference(op, implementation, dtyp
     inputs = op.inputs(shape, dtype, device, seed=8, padding=0)
     rtol, atol = op.tolerance(dtype, shape)
     for result, expected in zip(several(implementation.call(*inputs)), several(op.reference(*inputs)), strict=True):
-        torch.testing.assert_close(result.double(), expected.double(), rtol=rtol, atol=atol)
+        room = atol
+        if implementation.needs == "torch" and result.is_cuda and result.is_floating_point() and expected.numel():
+            # PyTorch's kernels round what stands between in the dtype, as our contract does not: a few roundings of
+            # the largest number.
+            room = max(atol, 8 * torch.finfo(getattr(torch, dtype)).eps * expected.abs().max().item())
+        torch.testing.assert_close(result.double(), expected.double(), rtol=rtol, atol=room)
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -190,8 +190,9 @@ def many(*shape: int) -> torch.Tensor:
 
 
 def batches() -> tuple[torch.Tensor, torch.Tensor]:
-    """2**30 products of (1, 1) by (1, 33). What b is over moves on along the second dimension alone: no rows of a."""
-    b = torch.ones(2**15 + 33, device=DEVICE).as_strided((2**15, 2**15, 1, 33), (0, 1, 1, 1))
+    """2**30 products of (1, 1) by (1, 520), which no tile covers at once. What b is over moves on along the second
+    dimension alone: no rows of a."""
+    b = torch.ones(2**15 + 520, device=DEVICE).as_strided((2**15, 2**15, 1, 520), (0, 1, 1, 1))
     return many(2**15, 2**15, 1, 1), b
 
 
@@ -209,7 +210,7 @@ TOO_MANY = {
         FEW, many(256, 1, 2**30, 1), many(256, 1, 2**30, 1), None, FEW, FEW[..., 0], FEW, False, 0, 1.0
     ),
     "matmul": lambda: matmul.matmul(*batches()),
-    "matmul launcher": lambda: matmul.launch_matmul(*batches(), many(2**15, 2**15, 1, 33), splits=64),
+    "matmul launcher": lambda: matmul.launch_matmul(*batches(), many(2**15, 2**15, 1, 520), splits=64),
     "add": lambda: launch_add(*[torch.empty(2**31, dtype=torch.float16, device="meta")] * 3, block_size=1),
 }
 

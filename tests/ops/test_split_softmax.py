@@ -132,9 +132,13 @@ def test_empty_input_launches_nothing(device, monkeypatch):
         (lambda x: split_states(x[0], 2), ValueError, r"x has shape \(8,\); expected two dimensions"),
         (lambda x: launch_split_softmax(x, x.half()), TypeError, "out has dtype float16"),
         (lambda x: launch_split_softmax(x, x), ValueError, "out overlaps x"),
-        (lambda x: launch_split_softmax(x, torch.empty(8, 4).t()), ValueError, "expected a column stride of 1"),
+        (
+            lambda x: launch_split_softmax(x, torch.empty(8, 4, device=x.device).t()),
+            ValueError,
+            "expected a column stride of 1",
+        ),
     ],
 )
-def test_what_it_refuses(call, error, sentence):
+def test_what_it_refuses(call, error, sentence, device):
     with pytest.raises(error, match=sentence):
-        call(torch.zeros(4, 8))
+        call(torch.zeros(4, 8, device=device))

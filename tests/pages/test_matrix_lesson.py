@@ -6,8 +6,8 @@ pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
 
-from kernels.trace.triton import trace_triton
-from lessons_src.examples.tiled_matmul import matmul_tiles
+from kernels.trace.triton import trace_triton  # noqa: E402
+from lessons_src.examples.tiled_matmul import matmul_tiles  # noqa: E402
 
 pytestmark = pytest.mark.interpreted
 

@@ -11,8 +11,8 @@ pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
 
-from kernels.ops.matmul import matmul
-from lessons_src.examples import train_tiny
+from kernels.ops.matmul import matmul  # noqa: E402
+from lessons_src.examples import train_tiny  # noqa: E402
 
 pytestmark = pytest.mark.interpreted
 
