@@ -13,6 +13,8 @@ torch = pytest.importorskip("torch")
 from kernels.trace.triton import trace_triton  # noqa: E402
 from lessons_src.examples import split_versions, try_walk  # noqa: E402
 
+pytestmark = pytest.mark.interpreted
+
 ROOT = Path(__file__).resolve().parents[2]
 INF = float("inf")
 
@@ -56,8 +58,6 @@ def test_states_that_walk_are_those_of_torch(shape, splits, tile):
 BODY = """import torch, triton, triton.language as tl
 from lessons_src.examples import split_versions
 from lessons_src.examples.split_versions import states_in_torch
-
-pytestmark = pytest.mark.interpreted
 
 def states_walking(x, splits, tile):
 """
