@@ -71,6 +71,7 @@ def run(found: Callable[[Any, int], Iterator], output: Path, samples: int) -> in
     for record in found(device, samples):
         writer.add(complete(record, limit))
         shape = "x".join(map(str, record.shape))
-        print(f"{shape:<22}{record.implementation:<34}{record.median_us or record.reason} µs", flush=True)
+        took = f"{record.median_us:,.1f} µs" if record.median_us else record.reason
+        print(f"{shape:<22}{record.implementation:<34}{took}", flush=True)
     print(f"Written: {writer.finish(provenance.clocks())}", file=sys.stderr)
     return 0

@@ -26,9 +26,9 @@ def compare(splits, mine):
     x = torch.randn((32, 1 << 20) if there else (3, 1000), device="cuda" if there else "cpu")
     out = torch.full_like(x, float("nan"))
     answer.softmax(x, out, splits)
-    where = torch.cuda.get_device_name() if there else "Triton's interpreter"
+    where = f"on an {torch.cuda.get_device_name()}" if there else "under Triton's interpreter"
     difference = (out - torch.softmax(x, dim=1)).abs().max().item()
-    return difference, f"{x.shape[0]} rows of {x.shape[1]:,} in {splits} splits, in {where}"
+    return difference, f"{x.shape[0]} rows of {x.shape[1]:,} in {splits} splits, {where}"
 
 
 def main(arguments=None):

@@ -27,7 +27,10 @@ def test_matches_the_reference(shape, dtype, name, device, poisoned):
         if dtype not in way.dtypes or shape[1] != shape[2] or shape[3] != shape[4]:
             pytest.skip("takes other dtypes, or masks other keys")
     inputs = OP.inputs(shape, dtype, device, seed=1, padding=0 if way.needs == "torch" else 3)
-    assert_all_match(OP, way.call(*inputs), inputs, dtype)
+    found = way.call(*inputs)
+    if way.needs == "torch":  # how PyTorch lays its results out is its own affair
+        found = tuple(each.contiguous() for each in found)
+    assert_all_match(OP, found, inputs, dtype)
 
 
 def test_the_record_counts_five_products_of_the_visible_half():
