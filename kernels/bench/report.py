@@ -31,7 +31,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
+    return "–" if value is None else f"{100 * value:.1f}%"
 
 
 def shape_text(shape: Sequence[int]) -> str:
