@@ -71,7 +71,7 @@ _DRAWN = re.compile(  # code, or a drawing
 )
 _THREE = re.compile(r"[^\W\d_]{3}")  # letters
 _UNIT = re.compile(r"&#?\w+;|.")
-_HEADING = re.compile(r"(?<=>)[\w.-]+/[\w./-]+(?=(?:</code>)?(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h1>)")
+_HEADING = re.compile(r"(?<=>)[\w.-]+/[\w./-]+(?=(?:</code>)?(?:<a class=\"headerlink\"[^>]*>[^<]*</a>)?</h[1-3]>)")
 _VERDICT = re.compile(r'(?<=<strong class="kl-verdict__kind">)[^<]*</strong>[^<]*')
 _PATH = re.compile(r"\b[\w./-]+/[\w.-]+\.(?:cu|cuh|py|md):\d+")
 _STROKE = re.compile(r"(?<=[/_])(?=\w)")

@@ -160,6 +160,8 @@ def test_two_whole_files_of_a_page_have_pages_of_their_own(monkeypatch):
 def test_a_path_is_broken_behind_a_stroke_and_never_within_a_word():
     shown = typesetting("<h1 id='a'><code>kernels/ops/row_plan.py</code></h1><code>kernels/ops/row_plan.py</code>")
     assert shown.startswith("<h1 id='a'><code>kernels/<wbr>ops/<wbr>row_<wbr>plan.py</code></h1><code>kernels/ops")
+    below = typesetting("<h2 id='b'>kernels/ops/row_plan.py<a class=\"headerlink\" href='#b'>&para;</a></h2>")
+    assert below.startswith("<h2 id='b'>kernels/<wbr>ops/<wbr>row_<wbr>plan.py<a")
     mark = '<a class="headerlink" href="#a">&para;</a></h1>'
     assert typesetting(f"<h1 id='a'>kernels/ops/softmax.py{mark}") == (
         f"<h1 id='a'>kernels/<wbr>ops/<wbr>softmax.py{mark}"
