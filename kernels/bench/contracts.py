@@ -48,6 +48,11 @@ def parse(docstring: str, name: str) -> Contract:
             parts[label] = found[2]
         elif label and line.startswith(" " * INDENT):
             parts[label] += " " + line.strip()
+        elif label and line.strip():
+            raise ValueError(
+                f"The contract in the docstring of {name} has a line between its parts that belongs to none: "
+                f"{line!r}. Put an empty line before it, or indent it; {_known()}."
+            )
         elif not line.strip():
             label = None
             paragraphs.append([])

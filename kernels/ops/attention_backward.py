@@ -11,11 +11,11 @@ Strides   those of `kernels.ops.attention` for q, k and v; any of dout, whose la
           The results are contiguous.
 Limits    those of `kernels.ops.attention`.
 Precision products accumulate in float32; weights and dscore are rounded to the dtype before they are multiplied.
-Order     no atomics: the query heads that share a head of keys are added up by one program, one after the other, so the
-          same input gives the same bits. The price is that dscore is computed twice, once for dk and once for dq.
-Fast path on compute capability 9.0, where `kernels.ops.attention_gluon_backward_launch` is enabled and has no refusal:
-          one pass, in which dq is added up by atomic additions in float32, in any order. Its last bits may then differ
-          from run to run; torch.use_deterministic_algorithms(True) keeps the two passes.
+Order     two passes without atomics: the query heads that share a head of keys are added up by one program, one after
+          the other, so the same input gives the same bits. The price is that dscore is computed twice, once for dk and
+          once for dq. On compute capability 9.0, where `kernels.ops.attention_gluon_backward_launch` is enabled and
+          has no refusal, it is one pass instead, in which dq is added up by atomic additions in float32, in any order:
+          its last bits may differ from run to run. torch.use_deterministic_algorithms(True) keeps the two passes.
 Special   a query that sees no key has lse = +inf, and adds nothing: its gradient is 0, and so is that of a key that no
           query sees. NaN in a visible score spreads as in the formulas.
 Gradient  none: a second derivative is refused with a sentence.

@@ -6,14 +6,15 @@ Shapes    a (..., M, K), b (..., K, N), out (..., M, N); each extent from 0 up. 
           PyTorch does: one that is 1 or missing stands for any number. With K = 0 every sum is 0.
 Dtypes    float32, float16, bfloat16; b and out have the dtype of a.
 Strides   any, in elements, transposed or expanded operands included, are read in place. An operand of a large product
-          whose rows begin at odd addresses is copied into aligned rows first (`kernels.ops.matmul_plan` says when),
-          and one of a large product that may be cut into rows along k (`kernels.ops.matmul_tf32_launch`); nothing else
-          is copied. out is contiguous, and never an input.
+          whose rows do not begin at multiples of 16 bytes is first copied into rows that do (`kernels.ops.matmul_plan`
+          says when), and one of a large product that may be cut into rows along k (`kernels.ops.matmul_tf32_launch`);
+          nothing else is copied. out is contiguous, and never an input.
 Limits    offsets are 64 bits wide; extents, and rows of all products, of at most 2**31 - 2**20. Which kernel runs, and
           in what tiles, is said in `kernels.ops.matmul_plan`.
 Precision named by the caller. "ieee", the default: products and sums in float32 (those of two float16 or bfloat16 are
           exact). "tf32", for float32: operands cut to 11 significant bits, so that the tensor cores take them: an error
-          of 2**-10 a product. "tf32x3", for float32: three such products of high and low parts, an error near 2**-21.
+          of 2**-10 a product in the middle, and below 2**-9. "tf32x3", for float32: three such products of high and
+          low parts, which keep about 21 bits of each operand; the tensor cores' own sums then lose more than that.
           Sums are float32, in an order that depends on shape, strides and GPU and on nothing else, then one rounding.
 Special   infinities and NaN as IEEE 754 says. A sum beyond the dtype's range is infinite.
 Gradient  recorded for both: da = dout @ b.T and db = a.T @ dout, with the transposes read in place and slices added in

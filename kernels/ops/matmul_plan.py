@@ -10,10 +10,10 @@ ring        the same in Gluon, where fetching, multiplying and writing are writt
             compute capability 9.0 alone, no residual, and an output that can be described. See `matmul_gluon`.
 slices      the sum over k is cut into `splits` slices, each a product of its own, where there are fewer tiles than
             multiprocessors. A second launch adds the slices up in their order, so the same input gives the same bits.
-pack        an operand that cannot be described, because its rows begin at odd addresses, is first copied into rows that
-            begin at multiples of 16 bytes. It costs a pass over the operand and saves loads of single elements, so it
-            is done where each element is used PACK_USES times or more. A transposed operand is never copied: what its
-            descriptor describes is its transpose.
+pack        an operand that cannot be described, because its rows begin between multiples of 16 bytes, is first copied
+            into rows that begin at such multiples. It costs a pass over the operand and saves loads of single elements,
+            so it is done where each element is used PACK_USES times or more. A transposed operand is never copied: what
+            its descriptor describes is its transpose.
 
 The rules. A tile of 128 by 256 in 8 warps keeps the tensor cores busiest, since each element that it reads is used most
 often; but tiles must also fill the GPU, and the last round of them is as long as the others. `_cost` puts a time on

@@ -2,7 +2,7 @@
 
 ring   `kernels.ops.matmul_tf32`, on compute capability 9.0, for a single product with LARGE rows and columns and
        RING_TILES tiles or more. An operand that does not lie in rows of k is turned first, and one whose rows
-       begin at odd addresses is copied; for three products both operands are taken apart.
+       begin between multiples of 16 bytes is copied; for three products both operands are taken apart.
 tiles  `kernels.ops.matmul_kernels._matmul_tiles`, for everything else, in a small tile where that was faster than the
        tile of `kernels.ops.matmul_plan`.
 

@@ -163,6 +163,12 @@ def test_a_contract_that_lacks_a_part_is_an_error():
         parse(CONTRACT.replace("Strides   any.\n", ""), "op")
 
 
+def test_a_line_between_the_parts_is_an_error_and_not_left_out():
+    line = "Fast path on a newer card: what follows would have been read as a part of the one before."
+    with pytest.raises(ValueError, match="a line between its parts that belongs to none: 'Fast path on a newer"):
+        parse(CONTRACT.replace("Strides   any.\n", f"Strides   any.\n{line}\n"), "op")
+
+
 def test_a_part_that_no_contract_has_is_an_error_and_not_left_out():
     with pytest.raises(ValueError, match="of op has a part Stride; its parts are Shapes, Visible, Splits"):
         parse(CONTRACT.replace("Strides   any.\n", "Strides   any.\nStride    any.\n"), "op")
