@@ -15,7 +15,7 @@ Order     two passes without atomics: the query heads that share a head of keys 
           the other, so the same input gives the same bits. The price is that dscore is computed twice, once for dk and
           once for dq. On compute capability 9.0, where `kernels.ops.attention_gluon_backward_launch` is enabled and
           has no refusal, it is one pass instead, in which dq is added up by atomic additions in float32, in any order:
-          its last bits may differ from run to run. torch.use_deterministic_algorithms(True) keeps the two passes.
+          its last bits may differ from run to run. `torch.use_deterministic_algorithms(True)` keeps the two passes.
 Special   a query that sees no key has lse = +inf, and adds nothing: its gradient is 0, and so is that of a key that no
           query sees. NaN in a visible score spreads as in the formulas.
 Gradient  none: a second derivative is refused with a sentence.
