@@ -39,7 +39,7 @@ EXPLAINED = {
     "fraction_of_limit": (3, ("/reference/results-schema/", "/lessons/7-measure/")),
     "residual_rmsnorm": (3, ("/labs/4-residual-rmsnorm/", "/lessons/5-residual-rmsnorm/")),
     "row-sum": (3, ("/labs/2-row-sum/",)),
-    "vector-add": (3, ("/labs/1-vector-add/", "/notebooks/1-vector-add/")),
+    "vector-add": (6, ("/labs/1-vector-add/", "/notebooks/1-vector-add/")),  # behind pages that name the file often
     "tl.load": (3, ("/labs/1-vector-add/", "/lessons/8-first-triton-kernels/")),
     "tl.dot": (3, ("/lessons/6-matrix-tiles/", "/labs/5-gemm/")),
     "@triton.jit": (3, ("/labs/1-vector-add/", "/lessons/8-first-triton-kernels/")),
